@@ -180,6 +180,18 @@ class UnknownMemberError(LedgerError):
     code = "UNKNOWN_MEMBER"
 
 
+class DeserializationError(LedgerError):
+    """The `deserializer` of a consumer raised an exception, which is the cause of this error, for the message at
+    `offset` of `queue` of `topic`. Until seek() moves the consumer to another offset, each read raises the error.
+    """
+
+    def __init__(self, message: str = "", *, topic: str = "", queue: int = 0, offset: int = 0, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.topic = topic
+        self.queue = queue
+        self.offset = offset
+
+
 class ConsumerFencedError(LedgerError):
     """The queue was given to another member, or its offset was reset, so the request of the earlier owner is rejected.
     The next owner receives the messages that were not acknowledged.

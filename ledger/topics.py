@@ -7,6 +7,7 @@ propose an entry, and replicas when they apply the entry.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
@@ -19,6 +20,16 @@ MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
+
+
+def topic_names(topics: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
+    """Return the names that a consumer was given, as arguments or in lists, each once. Raises InvalidArgumentError if
+    there is none."""
+    lists = ([topic] if isinstance(topic, str) else list(topic) for topic in topics)
+    names = tuple(dict.fromkeys(name for names in lists for name in names))
+    if not names:
+        raise InvalidArgumentError("A consumer needs at least one topic.")
+    return names
 
 
 def validate_topic_name(name: str) -> None:

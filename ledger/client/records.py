@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple
+
+from typing_extensions import TypeVar
 
 from ledger.retries import attempts, origin
+
+# What a producer takes as a value. A serializer changes it.
+Sent = TypeVar("Sent", default=bytes | bytearray | memoryview)
+# The type of the value of one message that a program sends.
+Given = TypeVar("Given", covariant=True, default=bytes | bytearray | memoryview)
+# The type of the values that a consumer hands out. A deserializer changes it.
+Received = TypeVar("Received", default=bytes)
 
 
 class TopicQueue(NamedTuple):
@@ -16,12 +25,13 @@ class TopicQueue(NamedTuple):
     queue: int
 
 
-class Message(NamedTuple):
+class Message(NamedTuple, Generic[Received]):
     """A message as a consumer receives it.
 
-    `timestamp_ms` is the time that the producer gave to the message, and `append_time_ms` is the time at which the
-    leader appended the message. `timestamp_ms` and `append_time_ms` are in milliseconds since 1970. `term` is the Raft
-    term of the message's entry. `Message` is a named tuple, because a consumer makes millions of messages a second.
+    `value` is bytes, or what the consumer's `deserializer` made of them. `timestamp_ms` is the time that the producer
+    gave to the message, and `append_time_ms` is the time at which the leader appended the message; both are in
+    milliseconds since 1970. `term` is the Raft term of the message's entry. `Message` is a named tuple, because a
+    consumer makes millions of messages a second.
     """
 
     topic: str
@@ -30,7 +40,7 @@ class Message(NamedTuple):
     timestamp_ms: int
     append_time_ms: int
     key: bytes | None
-    value: bytes
+    value: Received
     tag: str | None
     headers: tuple[tuple[str, bytes], ...]
     term: int

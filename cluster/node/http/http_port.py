@@ -35,6 +35,7 @@ from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.listener import HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.places import Places
+from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.http")
 
@@ -60,11 +61,23 @@ class HttpLimits:
     idle_s: float = 20.0
 
 
+# A logger of its own, because the filter of `log` writes to it.
+_hints = RareLog(logging.getLogger("ledgermq.node.http.hints"))
+
+
 def _is_no_bad_request(record: logging.LogRecord) -> bool:
     """Return False for aiohttp's record of a request that is no HTTP. Its caller gets the status 400, and a caller that
-    sends such requests without end must not fill the log."""
+    sends such requests without end must not fill the log. A gRPC client gets a hint in the log, once a minute at
+    most."""
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError)
+    if not isinstance(error, HttpProcessingError):
+        return True
+    if "PRI" in str(error):  # the first bytes of HTTP/2
+        _hints.warning(
+            "a gRPC client has connected to the HTTP port of this node: its `bootstrap_servers` must name the port of "
+            "the setting `listen`"
+        )
+    return False
 
 
 log.addFilter(_is_no_bad_request)

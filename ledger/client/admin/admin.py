@@ -100,9 +100,12 @@ class AsyncAdmin(AsyncLifetime):
         if self._client.started:
             await self._client.close()
 
-    async def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
-        """Create a topic, and return when clients can use the topic. Raises TopicExistsError or
-        InvalidTopicNameError."""
+    async def create_topic(self, name: str, queues: int = 4, *, exist_ok: bool = False) -> TopicDescription:
+        """Create a topic, and return when clients can use the topic.
+
+        If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
+        topic keeps its number of queues. Raises InvalidTopicNameError too.
+        """
         validate_topic_name(name)
         validate_queue_count(queues)
         was_there = await self._is_there(name)
@@ -110,6 +113,8 @@ class AsyncAdmin(AsyncLifetime):
         try:
             response = await self._client.call(TOPICS_SHARD, attempt)
         except TopicExistsError:
+            if exist_ok:
+                return _description(await self._client.topic(name, newest=True))
             if was_there or not attempt.doubtful:
                 raise
             # An earlier attempt whose answer was lost has created the topic, or another client has. A different number

@@ -35,6 +35,10 @@ from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
 from ledger.v1.operations_pb2_grpc import OperationsStub
 from ledger.v1.security_pb2_grpc import SecurityStub
 
+HTTP_PORT = (
+    "this port speaks HTTP/1. It may be the HTTP port of a node, for metrics and health: use the port of the node's "
+    "setting `listen`, which is often one lower"
+)
 MAX_WIRE_MESSAGE_BYTES = 64 * 1024 * 1024
 
 _OPTIONS = (
@@ -205,6 +209,11 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
     return addresses
 
 
+def is_http_port(details: str | None) -> bool:
+    """Return True if gRPC reports that a port answered in HTTP/1."""
+    return "http1.x server" in (details or "")
+
+
 def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
     """Return the `LedgerError` for a call that failed with an error of gRPC. After an error of gRPC, it is unknown
     whether the node carried out the call.
@@ -229,6 +238,8 @@ def failure_of(address: str, code: grpc.StatusCode, details: str | None) -> Ledg
             f"Node {address} does not know who this client is ({details}). Give the client `user` and `password`, a "
             "`client_certificate`, or a `profile`."
         )
+    if is_http_port(details):
+        return UnavailableError(f"Node {address} cannot be reached: {HTTP_PORT}.")
     return UnavailableError(
         f"Node {address} cannot be reached ({code.name}: {details or 'no details'}). "
         "Check that it runs and that the address is right."

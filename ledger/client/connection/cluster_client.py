@@ -158,7 +158,7 @@ class ClusterClient:
                 raise
             raise ClosedError("This client was closed during the call: make a new client.") from None
         if response.HasField("error"):
-            raise from_wire(response.error)
+            raise self.routes.table.with_names(from_wire(response.error))
         return response
 
     def _cancelled_calls(self) -> bool:

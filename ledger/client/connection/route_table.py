@@ -16,9 +16,14 @@ uses the outside addresses of nodes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from ledger.errors import LedgerError
+
+# How the message of a node names a topic.
+_TOPIC_ID = re.compile(r"\b([Tt]opic) (\d+)\b")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -110,6 +115,14 @@ class RouteTable:
         # Whether this client uses outside addresses. It never becomes False again, because the node whose outside
         # address the user gave may be removed from the cluster.
         self._is_outside = False
+
+    def with_names(self, error: LedgerError) -> LedgerError:
+        """Return the error of a node with the names of topics in its message. A node often knows only their ids,
+        because the names are in shard 0."""
+        names = {str(topic.topic_id): topic.name for topic in self.topics.values()}
+        named = _TOPIC_ID.sub(lambda at: f'{at[1]} "{names[at[2]]}"' if at[2] in names else at[0], error.message)
+        error.message, error.args = named, (named,)
+        return error
 
     def addresses(self) -> tuple[str, ...]:
         """Return the addresses of the reported nodes, followed by the bootstrap servers that are not among them.

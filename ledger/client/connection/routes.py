@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import Connections, failure
+from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port
 from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
@@ -161,6 +161,8 @@ class Routes:
                 return failure(address, error)
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
+            if is_http_port(error.details()):
+                return f"{address} ({HTTP_PORT})"
             return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
         self.learn(response, address=address)  # a node that is still starting reports at least the nodes
         return f"{address} (a name server, which does not tell topics)" if response.nodes_only else ""

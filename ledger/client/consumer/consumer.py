@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Generic, Literal, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
@@ -22,9 +22,10 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
-from ledger.client.records import Message, QueueOffsets, TopicQueue
+from ledger.client.records import Message, QueueOffsets, Received, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
+from ledger.topics import topic_names
 
 log = logging.getLogger("ledgermq.client.consumer")
 
@@ -35,7 +36,7 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 MAX_WAIT_MS = 60_000
 
 
-class AsyncConsumer(AsyncLifetime):
+class AsyncConsumer(AsyncLifetime, Generic[Received]):
     """An asyncio client that reads the queues of topics; it reads the messages of each queue in order.
 
     The consumer finds new queues of its topics within 30 s, and reads them from their first message. The consumer also
@@ -56,6 +57,9 @@ class AsyncConsumer(AsyncLifetime):
         on_dropped          what to do if the next messages are no longer kept: "error" (default) raises
                             OffsetTooLowError, which carries the first kept offset for seek(); "skip" continues there
                             and counts in `skipped`
+        deserializer        a function such as json.loads, which makes the `value` of each message from its bytes
+                            (default None). If it fails, reading raises DeserializationError until seek() moves past
+                            the message. getbatches() does not use it
         check_crcs          verify the CRC32C of each batch (default True)
         client_id           the name that this client shows to nodes; None: chosen by the client
         request_timeout_ms  how long fetches may fail before reading raises the reason (default 30,000); fetching
@@ -66,7 +70,7 @@ class AsyncConsumer(AsyncLifetime):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         bootstrap_servers: str | Sequence[str] | None = None,
         start: Start = "earliest",
         queues: Iterable[int] | None = None,
@@ -75,6 +79,7 @@ class AsyncConsumer(AsyncLifetime):
         max_wait_ms: int = 500,
         node: int | None = None,
         on_dropped: Literal["error", "skip"] = "error",
+        deserializer: Callable[[bytes], Received] | None = None,
         check_crcs: bool = True,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
@@ -91,8 +96,6 @@ class AsyncConsumer(AsyncLifetime):
         profile: str | None = None,
     ) -> None:
         servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
-        if not topics:
-            raise InvalidArgumentError("A consumer needs at least one topic.")
         if isinstance(start, str) and start not in ("earliest", "latest"):
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest", an offset or a datetime.')
         if isinstance(start, datetime):
@@ -106,11 +109,12 @@ class AsyncConsumer(AsyncLifetime):
             )
         if on_dropped not in ("error", "skip"):
             raise InvalidArgumentError(f'on_dropped is "{on_dropped}": it must be "error" or "skip".')
-        self._names = tuple(dict.fromkeys(topics))
+        self._names = topic_names(topics)
         self._start_at = start
         self._only_queues = None if queues is None else sorted(set(queues))
         self._tags = None if tags is None else frozenset([tags] if isinstance(tags, str) else tags)
         self._check_crcs = check_crcs
+        self._deserializer = deserializer
         self._settings = FetchSettings(
             node=node,
             max_bytes=max_bytes,
@@ -172,20 +176,20 @@ class AsyncConsumer(AsyncLifetime):
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncConsumer:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[Received]:
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         stopped."""
         try:
-            return await self._next()
+            return cast("Message[Received]", await self._next())
         except ClosedError:
             if self.closed or self._is_ending:
                 raise StopAsyncIteration from None
             raise
 
-    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
@@ -203,7 +207,7 @@ class AsyncConsumer(AsyncLifetime):
                     break
             return messages
 
-        return await self._read(take, timeout_ms)
+        return cast("list[Message[Received]]", await self._read(take, timeout_ms))
 
     async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
         """Return all fetched batches, each as (queue, base_offset, Batch). If no batch is fetched yet, wait for
@@ -325,7 +329,15 @@ class AsyncConsumer(AsyncLifetime):
 
     def _cursor_at(self, topic: RoutedTopic, queue: int, offset: int) -> tuple[Cursor, int]:
         """Return a new cursor at this offset of the queue, and the shard of the queue."""
-        cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
+        cursor = Cursor(
+            topic.name,
+            topic.topic_id,
+            queue,
+            offset=offset,
+            tags=self._tags,
+            check_crcs=self._check_crcs,
+            deserializer=self._deserializer,
+        )
         return cursor, topic.shards[queue]
 
     def _topic_changed(self, name: str) -> None:

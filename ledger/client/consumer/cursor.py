@@ -10,13 +10,13 @@ A cursor calculates its position: the offset of the first message that was fetch
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 from ledger.batch import Batch
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
-from ledger.errors import LedgerError
+from ledger.errors import DeserializationError, LedgerError
 
 
 class QueueBatch(NamedTuple):
@@ -95,7 +95,15 @@ class Cursor:
     """
 
     def __init__(
-        self, topic: str, topic_id: int, queue: int, *, offset: int, tags: Collection[str] | None, check_crcs: bool
+        self,
+        topic: str,
+        topic_id: int,
+        queue: int,
+        *,
+        offset: int,
+        tags: Collection[str] | None,
+        check_crcs: bool,
+        deserializer: Callable[[bytes], Any] | None = None,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -110,6 +118,7 @@ class Cursor:
         self._blocks: deque[FetchedBlock] = deque()
         self._tags = tags
         self._check_crcs = check_crcs
+        self._deserializer = deserializer
 
     @property
     def position(self) -> int:
@@ -155,7 +164,7 @@ class Cursor:
         while len(messages) < count and (block := self._front()) is not None:
             messages += block.take(count - len(messages))
         self._drop_exhausted()
-        return messages
+        return messages if self._deserializer is None else self._deserialized(messages, self._deserializer)
 
     def take_one(self) -> Message | None:
         block = self._front()
@@ -163,7 +172,29 @@ class Cursor:
             return None
         message = block.take_one()
         self._drop_exhausted()
-        return message
+        if self._deserializer is None:
+            return message
+        return next(iter(self._deserialized([message], self._deserializer)), None)
+
+    def _deserialized(self, messages: list[Message], deserializer: Callable[[bytes], Any]) -> list[Message]:
+        """Return the messages with the values that the deserializer makes. If it fails for a message, return the
+        messages before it, set `error`, and go back to the message, so that the program can decide about it."""
+        made = []
+        for message in messages:
+            try:
+                made.append(message._replace(value=deserializer(message.value)))
+            except Exception as error:
+                self.seek(message.offset)
+                self.error = DeserializationError(
+                    f"The deserializer failed for message {message.id}: {error!r}. To skip the message, "
+                    f'seek("{self.topic}", {self.queue}, {message.offset + 1}).',
+                    topic=self.topic,
+                    queue=self.queue,
+                    offset=message.offset,
+                )
+                self.error.__cause__ = error
+                break
+        return made
 
     def take_batches(self) -> list[QueueBatch]:
         """Remove and return all fetched batches. A batch is returned whole, even if some of its messages were

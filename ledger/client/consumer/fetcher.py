@@ -218,7 +218,7 @@ class Fetcher:
         if cursor.error is not None:
             return None  # a damaged batch was found meanwhile, so these batches would follow a gap
         if queue.HasField("error"):
-            error = from_wire(queue.error)
+            error = self._client.routes.table.with_names(from_wire(queue.error))
             # An unknown topic or queue is retriable here: the replica may not know it yet. If the topic was deleted,
             # the consumer removes the cursor.
             # Also an AuthenticationError: the next fetch proves anew who this client is.

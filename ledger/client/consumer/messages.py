@@ -5,11 +5,16 @@ For speed, the columns of a batch are changed to lists, and the lists to message
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import repeat
+from typing import Any
 
 from ledger.batch import Batch
 from ledger.client.records import Message
 from ledger.errors import CorruptBatchError, LedgerError, UnsupportedBatchError
+
+# mypy takes `Message._make` for a function that is generic in the type of the value.
+_make: Callable[[Iterable[Any]], Message] = Message._make
 
 
 def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
@@ -41,4 +46,4 @@ def messages_of(
         map(tuple, batch.headers()[skip:]),
         repeat(term),
     )
-    return list(map(Message._make, columns))
+    return list(map(_make, columns))

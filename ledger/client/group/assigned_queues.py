@@ -313,7 +313,7 @@ class AssignedQueues:
             if not progress.HasField("error"):
                 assigned.acknowledged = max(assigned.acknowledged, offset)
                 continue
-            error = from_wire(progress.error)
+            error = self._client.routes.table.with_names(from_wire(progress.error))
             log.warning(
                 "the acknowledgement of queue %d of %s was rejected: %s",
                 assigned.place.queue,

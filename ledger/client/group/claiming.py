@@ -14,10 +14,10 @@ rejected.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ledger.client.admin.offsets import in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
@@ -47,6 +47,7 @@ class AssignmentSettings:
     interval_s: float
     # How many seconds messages in hand may delay the release of their queue.
     release_s: float
+    deserializer: Callable[[bytes], Any] | None = None
 
 
 class MemberClaims:
@@ -73,7 +74,7 @@ class MemberClaims:
         assigned_queues = []
         for (place, owned), claim, progress in zip(new.items(), request.queues, response.queues, strict=True):
             if progress.HasField("error"):
-                self._note_refusal(place, owned, from_wire(progress.error))
+                self._note_refusal(place, owned, self._client.routes.table.with_names(from_wire(progress.error)))
             else:
                 assigned_queues.append(self._assigned(place, shard, claim, progress))
         return assigned_queues
@@ -94,6 +95,7 @@ class MemberClaims:
             offset=progress.offset,
             tags=self._settings.tags,
             check_crcs=self._settings.check_crcs,
+            deserializer=self._settings.deserializer,
         )
         epoch = progress.epoch or claim.epoch
         return AssignedQueue(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)

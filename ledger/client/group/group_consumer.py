@@ -21,10 +21,10 @@ import contextlib
 import logging
 import os
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
@@ -39,15 +39,16 @@ from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
 from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks
-from ledger.client.records import Message, TopicQueue
+from ledger.client.records import Message, Received, TopicQueue
 from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
+from ledger.topics import topic_names
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
 
-class AsyncGroupConsumer(AsyncLifetime):
+class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
     """An asyncio client that consumes topics together with the other members of `group`. With `broadcast`, each
     consumer receives all messages.
 
@@ -77,6 +78,9 @@ class AsyncGroupConsumer(AsyncLifetime):
     broadcast                 True: this consumer receives every message, independently of others (default False). There
                               are no members, no assignment and no retries: an unfinished message is handed out again
                               when the consumer starts again
+    deserializer              a function such as json.loads, which makes the `value` of each message from its bytes
+                              (default None). If it fails, reading raises DeserializationError until seek() moves past
+                              the message
     on_assigned               called with the queues that this member was assigned, before their messages are handed
                               out: a function or a coroutine function of a list[TopicQueue] (default None). The member
                               waits for it, so it may seek; meanwhile the member claims and releases no queues
@@ -91,7 +95,7 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         group: str,
         bootstrap_servers: str | Sequence[str] | None = None,
         start: GroupStart = "earliest",
@@ -104,6 +108,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        deserializer: Callable[[bytes], Received] | None = None,
         on_assigned: RebalanceCallback | None = None,
         on_revoked: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
@@ -136,8 +141,6 @@ class AsyncGroupConsumer(AsyncLifetime):
             raise InvalidArgumentError(
                 "In a broadcast every consumer reads all queues: leave out strategy, room and configured."
             )
-        if not topics:
-            raise InvalidArgumentError("A consumer needs at least one topic.")
         if not (isinstance(start, datetime) or start in ("earliest", "latest")):
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or a datetime.')
         if isinstance(start, datetime):
@@ -170,7 +173,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             room=room,
             session_timeout_ms=session_timeout_ms,
         )
-        self._names = tuple(dict.fromkeys(topics))
+        self._names = topic_names(topics)
         self._auto = auto_acknowledge
         self._max_attempts = 1 if broadcast else max_attempts
         tags = wanted_tags(tags)
@@ -181,6 +184,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             check_crcs,
             acknowledge_interval_ms / 1000,
             release_timeout_ms / 1000,
+            deserializer,
         )
         self._fetching = FetchSettings(
             node=None,
@@ -331,10 +335,10 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     # -- reading
 
-    def __aiter__(self) -> AsyncGroupConsumer:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[Received]:
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         stopped."""
         try:
@@ -346,7 +350,7 @@ class AsyncGroupConsumer(AsyncLifetime):
                 raise StopAsyncIteration from None
             raise
 
-    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
@@ -368,7 +372,7 @@ class AsyncGroupConsumer(AsyncLifetime):
             if messages := self._take(max_messages):
                 if self._auto:
                     self._handed_out = messages
-                return messages
+                return cast("list[Message[Received]]", messages)
             if (trouble := self._assigned_queues.trouble()) is not None:
                 raise trouble
             remaining = None if deadline is None else deadline - loop.time()
@@ -380,14 +384,14 @@ class AsyncGroupConsumer(AsyncLifetime):
             except TimeoutError:
                 return []
 
-    def finish(self, *messages: Message) -> None:
+    def finish(self, *messages: Message[Any]) -> None:
         """Mark `messages` as consumed, so that the member can acknowledge them. Messages of a queue that the member
         lost are ignored.
         """
         self._assigned_queues.finish(messages)
         self._has_progress()
 
-    def finish_held(self, messages: Iterable[Message]) -> None:
+    def finish_held(self, messages: Iterable[Message[Any]]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
         out before an administrator reset the offset of their queue are ignored, because their messages must be
         consumed again.
@@ -399,7 +403,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news.set()  # there may be room for more
         self._progress.set()
 
-    def holds(self, message: Message) -> bool:
+    def holds(self, message: Message[Any]) -> bool:
         """Return True if this message object was handed out, is not finished, and its queue still belongs to this
         member.
 
@@ -416,7 +420,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         """
         return self._assigned_queues.losses
 
-    async def reconsume_later(self, message: Message) -> None:
+    async def reconsume_later(self, message: Message[Any]) -> None:
         """Move the message to the retry topic, so that a member receives it again after a delay. The delay grows with
         each attempt.
 
@@ -425,12 +429,12 @@ class AsyncGroupConsumer(AsyncLifetime):
         """
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
-    async def give_up(self, message: Message) -> None:
+    async def give_up(self, message: Message[Any]) -> None:
         """Move the message to the dead letters: the topic with the name "%DLQ%" followed by the name of the
         consumer group."""
         await self._move(message, give_up=True)
 
-    async def _move(self, message: Message, *, give_up: bool) -> None:
+    async def _move(self, message: Message[Any], *, give_up: bool) -> None:
         self._client.check_open()
         if self._broadcast:
             raise InvalidArgumentError(

@@ -28,6 +28,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Any, Generic
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
@@ -35,7 +36,7 @@ from ledger.client.group.call_watch import Call, CallWatch
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
-from ledger.client.records import Message, TopicQueue
+from ledger.client.records import Message, Received, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, InvalidArgumentError, LedgerError, UnknownTopicError
 
 log = logging.getLogger("ledgermq.client.push_consumer")
@@ -49,9 +50,9 @@ class Outcome(Enum):
 
 
 # A function, a coroutine function, or an object that can be called. Plain functions are called in threads.
-Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
+Listener = Callable[[Message[Received]], Outcome | None] | Callable[[Message[Received]], Awaitable[Outcome | None]]
 # Called with an error, and with the message if the error concerns one.
-OnError = Callable[[Exception, Message | None], object]
+OnError = Callable[[Exception, Message[Any] | None], object]
 _PLACE = attrgetter("topic", "queue")
 # After these errors of a read the consumer cannot go on: all its topics were deleted, or another consumer of the
 # broadcast has taken its place.
@@ -63,7 +64,7 @@ _TURN_S = 0.005
 # The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 # All other settings are those of the group consumer.
-_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms", "on_error")
+_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms", "on_error", "deserializer")
 
 
 @dataclass(slots=True)
@@ -80,7 +81,7 @@ class _OrderlyQueue:
     losses: int = -1
 
 
-class AsyncPushConsumer(AsyncLifetime):
+class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
     """An asyncio client that consumes topics as a member of a consumer group, and calls `listener` with each message.
 
     listener            a function, coroutine function or callable object, called with one Message. It raises or returns
@@ -94,6 +95,8 @@ class AsyncPushConsumer(AsyncLifetime):
     consume_timeout_ms  how long the listener may take for one message (default 900,000); after that the attempt has
                         failed. A coroutine is cancelled. A plain function keeps its thread until it returns; with
                         `orderly` its queue waits for it and the attempt has not failed
+    deserializer        a function such as json.loads, which makes the `value` of each message from its bytes (default
+                        None). If it fails, the attempt has failed
     on_error            called with each error, and with its message or None: an exception of the listener, a failed
                         move to the retry topic, a failed read (default None). All of them are logged in any case. If
                         the listener is a plain function, on_error is called in threads
@@ -107,9 +110,9 @@ class AsyncPushConsumer(AsyncLifetime):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         group: str,
-        listener: Listener,
+        listener: Listener[Received],
         bootstrap_servers: str | Sequence[str] | None = None,
         concurrency: int = 20,
         orderly: bool = False,
@@ -125,6 +128,7 @@ class AsyncPushConsumer(AsyncLifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        deserializer: Callable[[bytes], Received] | None = None,
         on_assigned: RebalanceCallback | None = None,
         on_revoked: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
@@ -162,6 +166,7 @@ class AsyncPushConsumer(AsyncLifetime):
         self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
         self._listener = listener
+        self._deserializer = deserializer
         self._on_error = on_error
         # The error with which the consumer stopped by itself.
         self._error: LedgerError | None = None
@@ -382,11 +387,11 @@ class AsyncPushConsumer(AsyncLifetime):
         if self._threads is not None:
             await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
             return
-        listener: Callable[[Message], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
+        listener: Callable[[Message[Any]], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
         for message in messages:
             call.message = message
             try:
-                consumed = await listener(message) is not Outcome.RECONSUME_LATER
+                consumed = await listener(self._given(message)) is not Outcome.RECONSUME_LATER
             except asyncio.CancelledError:
                 if not call.is_overdue:
                     raise
@@ -407,7 +412,7 @@ class AsyncPushConsumer(AsyncLifetime):
         for message in messages:
             call.message = message
             try:
-                consumed = self._listener(message) is not Outcome.RECONSUME_LATER
+                consumed = self._listener(self._given(message)) is not Outcome.RECONSUME_LATER
             except Exception as error:
                 consumed = self._failed_with(error, message)
             with self._calls.lock:
@@ -499,6 +504,11 @@ class AsyncPushConsumer(AsyncLifetime):
         for message in _emptied(self._failed):
             self._spawn(self._put_away(self._consumer.reconsume_later, message))
 
+    def _given(self, message: Message) -> Message[Any]:
+        """Return the message as the listener gets it."""
+        given: Message[Any] = message
+        return given if self._deserializer is None else given._replace(value=self._deserializer(message.value))
+
     def _failed_with(self, error: Exception, message: Message) -> bool:
         """Report an exception of the listener, and return False: the message is not consumed."""
         log.error(
@@ -542,6 +552,6 @@ def _emptied(messages: deque[Message]) -> list[Message]:
     return [messages.popleft() for _ in range(len(messages))]
 
 
-def _is_async(listener: Listener) -> bool:
+def _is_async(listener: Callable[..., object]) -> bool:
     call = listener if inspect.isroutine(listener) else getattr(listener, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)

@@ -52,10 +52,10 @@ class Accumulator:
         # Sequencers that are not idle, in the order in which they got work. A dict, because a set has no order.
         self._busy: dict[QueueSequencer, None] = {}
 
-    def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
+    def sequencer(self, topic_id: int, queue: int, shard: int, topic: str = "") -> QueueSequencer:
         """Make and return a sequencer for a queue. The caller must keep the sequencer, and must make only one
         sequencer for each queue."""
-        return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
+        return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff, topic)
 
     @property
     def trouble(self) -> LedgerError | None:

@@ -5,8 +5,9 @@ An invalid message would make its whole batch fail, so each message is checked b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NoReturn
+import codecs
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
@@ -17,15 +18,61 @@ MAX_EXTRAS_BYTES = 1024 * 1024
 MAX_RETRIES = 1_000_000
 _MAX_TIMESTAMP_MS = 1 << 62
 
+# What a program may pass as headers. Text is sent as UTF-8.
+GivenHeaders = (
+    Sequence[tuple[str, bytes | str]] | Mapping[str, bytes] | Mapping[str, str] | Mapping[str, bytes | str] | None
+)
 
-def checked_value(value: bytes, max_message_bytes: int) -> bytes:
-    """Return `value` if it is valid. Raises InvalidArgumentError, or MessageTooLargeError if `value` has more than
-    `max_message_bytes` bytes. A `max_message_bytes` of 0 means that the limit is not known yet."""
+
+def checked_value(value: object, max_message_bytes: int) -> bytes:
+    """Return `value` as bytes if it is valid. Raises InvalidArgumentError, or MessageTooLargeError if `value` has more
+    than `max_message_bytes` bytes. A `max_message_bytes` of 0 means that the limit is not known yet."""
     if type(value) is not bytes:
-        raise not_bytes(type(value))
+        value = bytes_of(value)
     if max_message_bytes and len(value) > max_message_bytes:
         raise too_large(len(value), max_message_bytes)
     return value
+
+
+def bytes_of(value: object) -> bytes:
+    """Return a copy of a bytearray or memoryview as bytes. Raises InvalidArgumentError for another type."""
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise not_bytes(type(value))
+    return bytes(value)
+
+
+def value_encoder(
+    serializer: Callable[[Any], bytes | str] | None, encoding: str | None
+) -> Callable[[Any], bytes] | None:
+    """Return the function that makes bytes of a producer's values. None: the values are bytes already.
+
+    Raises InvalidArgumentError if both a serializer and an encoding are given, or if there is no such encoding.
+    """
+    if serializer is None and encoding is None:
+        return None
+    if serializer is not None and encoding is not None:
+        raise InvalidArgumentError("Give `serializer` or `encoding`, not both: a serializer may return text as UTF-8.")
+    if encoding is not None:
+        _check_encoding(encoding)
+
+    def encoded(value: Any) -> bytes:
+        try:
+            if serializer is not None:
+                value = serializer(value)
+            if isinstance(value, str):
+                return value.encode(encoding or "utf-8")
+        except Exception as error:
+            raise InvalidArgumentError(f"A value of type {type(value).__name__} cannot be sent: {error}") from error
+        return bytes_of(value)
+
+    return encoded
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise InvalidArgumentError(f"There is no encoding {encoding!r}: use for example utf-8.") from None
 
 
 def checked_key(key: bytes | str | None) -> bytes | None:
@@ -45,7 +92,7 @@ def checked_tag(tag: str | None) -> str | None:
     return tag
 
 
-def checked_headers(headers: Headers | Mapping[str, bytes] | None) -> Headers | None:
+def checked_headers(headers: GivenHeaders) -> Headers | None:
     if not headers:
         return None
     pairs = headers.items() if isinstance(headers, Mapping) else headers
@@ -54,7 +101,9 @@ def checked_headers(headers: Headers | Mapping[str, bytes] | None) -> Headers | 
     return checked
 
 
-def _checked_header(name: str, value: bytes) -> tuple[str, bytes]:
+def _checked_header(name: str, value: bytes | str) -> tuple[str, bytes]:
+    if isinstance(value, str):
+        value = _utf8(value, "header")
     if not isinstance(name, str) or type(value) is not bytes:
         _no_header((name, value))
     _utf8(name, "header's name")
@@ -62,7 +111,7 @@ def _checked_header(name: str, value: bytes) -> tuple[str, bytes]:
 
 
 def _no_header(pair: object) -> NoReturn:
-    raise InvalidArgumentError(f"A message's headers must be pairs of a str and bytes; one is {pair!r}.")
+    raise InvalidArgumentError(f"A message's headers must be pairs of a str and bytes or str; one is {pair!r}.")
 
 
 def checked_timestamp(timestamp_ms: int | None) -> int | None:
@@ -113,7 +162,11 @@ def check_retries(retries: int | None) -> None:
 
 
 def not_bytes(kind: type) -> InvalidArgumentError:
-    advice = "encode it first, as in text.encode()" if kind is str else "convert it with bytes()"
+    advice = (
+        "encode it first, as in text.encode(), or give the producer `encoding=`"
+        if kind is str
+        else "convert it, or give the producer a `serializer`"
+    )
     return InvalidArgumentError(f"A message's value must be bytes, not {kind.__name__}: {advice}.")
 
 

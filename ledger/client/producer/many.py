@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.arguments import check_extras, checked_key, checked_tag
 from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
-from ledger.client.producer.outgoing import ANY_QUEUE, Outgoing, OutgoingColumns, columns_of
+from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, columns_of
 from ledger.client.producer.producer_batch import Piece, extras_bytes
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.receipts import ManyReceipt
@@ -78,7 +78,7 @@ class ManySender:
         self._as_lists = as_lists
 
     async def send(
-        self, topic: str, messages: Iterable[Outgoing], *, key: bytes | str | None, tag: str | None, queue: int | None
+        self, topic: str, messages: Iterable[Any], *, key: bytes | str | None, tag: str | None, queue: int | None
     ) -> list[RecordRange]:
         """Do what AsyncProducer.send_many does."""
         receipt = ManyReceipt(topic)

@@ -6,15 +6,16 @@ list is done by loops in C where possible. Each distinct key is checked and hash
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ledger.client.producer.arguments import (
     MAX_EXTRAS_BYTES,
+    GivenHeaders,
     check_extras,
     checked_headers,
     checked_key,
@@ -25,6 +26,7 @@ from ledger.client.producer.arguments import (
 )
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES, Headers, Piece, PieceColumns, Receipt
 from ledger.client.producer.slices import checked_lengths
+from ledger.client.records import Given
 from ledger.errors import InvalidArgumentError, UnknownQueueError
 from ledger.hashing import hashes_of_keys, queue_of
 
@@ -35,19 +37,31 @@ ANY_QUEUE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingMessage:
+class OutgoingMessage(Generic[Given]):
     """One message of a `send_many`, with the same arguments as `send`. `None` means that the argument of the
     `send_many` with this name applies, or, without such an argument, the default of `send`."""
 
-    value: bytes
+    value: Given
     key: bytes | str | None = None
     tag: str | None = None
-    headers: Headers | Mapping[str, bytes] | None = None
+    headers: GivenHeaders = None
     timestamp_ms: int | None = None
     queue: int | None = None
 
 
-Outgoing = bytes | tuple[bytes | str | None, bytes] | OutgoingMessage
+def encoded_items(items: Iterable[Any], encoded: Callable[[Any], bytes]) -> Iterable[Any]:
+    """Return the items of a `send_many` with `encoded` values. A list stays a list, so that it is checked as a whole
+    before the first message is sent."""
+    made = (_encoded_item(item, encoded) for item in items)
+    return list(made) if isinstance(items, (list, tuple)) else made
+
+
+def _encoded_item(item: Any, encoded: Callable[[Any], bytes]) -> Any:
+    if isinstance(item, OutgoingMessage):
+        return replace(item, value=encoded(item.value))
+    if isinstance(item, tuple) and len(item) == 2:
+        return item[0], encoded(item[1])
+    return encoded(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +219,11 @@ def _queues_of_keys(keys: list[bytes | None], queues: int) -> NDArray[np.int64]:
     return np.fromiter(map(of.__getitem__, keys), np.int64, len(keys))
 
 
-def _as_message(message: Any) -> OutgoingMessage:
+def _as_message(message: Any) -> OutgoingMessage[bytes]:
     if isinstance(message, OutgoingMessage):
         return message
-    if type(message) is bytes:
-        return OutgoingMessage(message)
+    if isinstance(message, (bytes, bytearray, memoryview)):
+        return OutgoingMessage(bytes(message))
     if isinstance(message, tuple) and len(message) == 2:
         return OutgoingMessage(message[1], message[0])
     raise not_bytes(type(message))

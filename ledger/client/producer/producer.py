@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.producer.accumulator import Accumulator
 from ledger.client.producer.arguments import (
+    GivenHeaders,
     check_extras,
     check_retries,
     check_settings,
@@ -26,20 +28,21 @@ from ledger.client.producer.arguments import (
     checked_tag,
     checked_timestamp,
     checked_value,
+    value_encoder,
 )
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.delivery import Delivery
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
-from ledger.client.producer.outgoing import Outgoing
-from ledger.client.producer.producer_batch import Headers, Piece, Receipt, because
+from ledger.client.producer.outgoing import OutgoingMessage, encoded_items
+from ledger.client.producer.producer_batch import Piece, Receipt, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
-from ledger.client.records import RecordMetadata, RecordRange
+from ledger.client.records import RecordMetadata, RecordRange, Sent
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError
 from ledger.history import HistoryError
@@ -49,7 +52,7 @@ from ledger.topics import validate_topic_name
 _SLICES_A_TURN = 8
 
 
-class AsyncProducer(AsyncLifetime):
+class AsyncProducer(AsyncLifetime, Generic[Sent]):
     """An asyncio client that sends messages. A retry never stores a message twice, because brokers recognise a
     repeated batch by its sequence number.
 
@@ -82,6 +85,10 @@ class AsyncProducer(AsyncLifetime):
                              (default): off; True: RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a
                              failure: 10 s, 15 s: 30 s); or a table ((latency_ms, for_ms), ...). Messages with a key
                              are not affected
+        serializer           a function such as json.dumps, which makes bytes, or text that is sent as UTF-8, of each
+                             value (default None: values are bytes, bytearray or memoryview)
+        encoding             with this encoding, such as "utf-8", values may be str (default None). Type checkers need
+                             `AsyncProducer[str](..., encoding="utf-8")`
         history              a file to which each send and its result are written (default None; see `ledger.history`)
         history_process      the process number in the history file (default 0)
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
@@ -102,6 +109,8 @@ class AsyncProducer(AsyncLifetime):
         retries: int | None = None,
         queue_selector: QueueSelector | None = None,
         latency_faults: bool | Steps = False,
+        serializer: Callable[[Sent], bytes | str] | None = None,
+        encoding: str | None = None,
         history: str | Path | None = None,
         history_process: int = 0,
         rng: random.Random | None = None,
@@ -118,6 +127,7 @@ class AsyncProducer(AsyncLifetime):
         servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         check_retries(retries)
+        self._encoded = value_encoder(serializer, encoding)
         self._selector = queue_selector
         self._faults = FaultTable(checked_steps(latency_faults))
         self._rng = rng or random.Random()
@@ -198,11 +208,11 @@ class AsyncProducer(AsyncLifetime):
     async def send(
         self,
         topic: str,
-        value: bytes,
+        value: Sent,
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
-        headers: Headers | Mapping[str, bytes] | None = None,
+        headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
@@ -213,7 +223,8 @@ class AsyncProducer(AsyncLifetime):
         of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the
         producer has accepted the message, the message is still sent.
         """
-        piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
+        data = value if self._encoded is None else self._encoded(value)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms)
         try:
             if self._buffer.take(piece.size):  # what `_enter` does, without its cost
                 self._queue_selection.place(topic, piece, queue)
@@ -227,17 +238,18 @@ class AsyncProducer(AsyncLifetime):
     def send_nowait(
         self,
         topic: str,
-        value: bytes,
+        value: Sent,
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
-        headers: Headers | Mapping[str, bytes] | None = None,
+        headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
-        piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
+        data = value if self._encoded is None else self._encoded(value)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms)
         if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
             self._queue_selection.place(topic, piece, queue)
         else:
@@ -247,7 +259,7 @@ class AsyncProducer(AsyncLifetime):
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Outgoing],
+        values: Iterable[Sent | tuple[bytes | str | None, Sent] | OutgoingMessage[Sent]],
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
@@ -267,7 +279,8 @@ class AsyncProducer(AsyncLifetime):
         error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a list[RecordRange]: the queues and
         offsets of the acknowledged messages.
         """
-        return await self._many.send(topic, values, key=key, tag=tag, queue=queue)
+        items = values if self._encoded is None else encoded_items(values, self._encoded)
+        return await self._many.send(topic, items, key=key, tag=tag, queue=queue)
 
     async def send_table(
         self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
@@ -298,10 +311,10 @@ class AsyncProducer(AsyncLifetime):
     def _single(
         self,
         topic: str,
-        value: bytes,
+        value: object,
         key: bytes | str | None,
         tag: str | None,
-        headers: Headers | Mapping[str, bytes] | None,
+        headers: GivenHeaders,
         timestamp_ms: int | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """Check the arguments of one message. Return a piece with this message, and the future that gets the
@@ -309,14 +322,20 @@ class AsyncProducer(AsyncLifetime):
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         return self._piece(SingleReceipt(topic, future), topic, value, key, tag, headers, timestamp_ms), future
 
+    def _encoded_now(self, value: object) -> object:
+        """Return the value as bytes, if it is of a right type, so that the program may change its buffer afterwards."""
+        if self._encoded is not None:
+            return self._encoded(value)
+        return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
     def _accept(
         self,
         receipt: Receipt,
         topic: str,
-        value: bytes,
+        value: object,
         key: bytes | str | None,
         tag: str | None,
-        headers: Headers | Mapping[str, bytes] | None,
+        headers: GivenHeaders,
         timestamp_ms: int | None,
         queue: int | None,
     ) -> None:
@@ -331,21 +350,21 @@ class AsyncProducer(AsyncLifetime):
         self,
         receipt: Receipt,
         topic: str,
-        value: bytes,
+        value: object,
         key: bytes | str | None,
         tag: str | None,
-        headers: Headers | Mapping[str, bytes] | None,
+        headers: GivenHeaders,
         timestamp_ms: int | None,
     ) -> Piece:
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
-        checked_value(value, self._client.routes.table.max_message_bytes)
+        data = checked_value(value, self._client.routes.table.max_message_bytes)
         if key is None and tag is None and not headers and timestamp_ms is None:
-            return self._recorded(topic, Piece([value], len(value), receipt))
+            return self._recorded(topic, Piece([data], len(data), receipt))
         piece = Piece(
-            [value],
-            len(value),
+            [data],
+            len(data),
             receipt,
             checked_key(key),
             checked_tag(tag),

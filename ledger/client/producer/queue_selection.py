@@ -34,7 +34,7 @@ class QueueSelection:
 
     Arguments:
 
-        make_sequencer(topic_id, queue, shard)  makes the sequencer of a queue
+        make_sequencer(topic_id, queue, shard, topic)  makes the sequencer of a queue
         add(sequencer, piece, close)            adds a piece to a sequencer
         refund(bytes)                           releases the buffer space of a piece that could not be placed
         is_available(sequencer)                 False: messages without a key or queue should avoid the sequencer's
@@ -47,7 +47,7 @@ class QueueSelection:
         self,
         client: ClusterClient,
         *,
-        make_sequencer: Callable[[int, int, int], QueueSequencer],
+        make_sequencer: Callable[[int, int, int, str], QueueSequencer],
         add: Callable[[QueueSequencer, Piece, bool], None],
         refund: Callable[[int], None],
         is_available: Callable[[QueueSequencer], bool],
@@ -185,7 +185,7 @@ class QueueSelection:
     def _sequencers_of(self, route: RoutedTopic, first: int = 0) -> list[QueueSequencer]:
         """Make and return sequencers for the queues of the topic that have the number `first` or a higher number."""
         return [
-            self._make_sequencer(route.topic_id, queue, route.shards[queue])
+            self._make_sequencer(route.topic_id, queue, route.shards[queue], route.name)
             for queue in range(first, len(route.shards))
         ]
 

@@ -86,8 +86,12 @@ _LEAST_SHARE_OF_TIMEOUT = 0.9
 class QueueSequencer:
     """Numbers, orders and retries the batches of one queue, in the order in which the batches were opened."""
 
-    def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
+    def __init__(
+        self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff, topic: str = ""
+    ) -> None:
         self.topic_id = topic_id
+        # For messages of errors.
+        self._topic = f'"{topic}"' if topic else str(topic_id)
         self.queue = queue
         self.shard = shard
         # How many batches were closed so far. The queue selector moves to the next queue when this number changes.
@@ -438,7 +442,7 @@ class QueueSequencer:
             else "They are not in the queue: send them again"
         )
         error = DeliveryTimeoutError(
-            f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged {limit}"
+            f"{batch.count} message(s) for queue {self.queue} of topic {self._topic} were not acknowledged {limit}"
             f"{because(self.trouble)}. {fate}.",
             maybe_committed=maybe_committed,
         )

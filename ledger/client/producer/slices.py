@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.client.producer.arguments import not_bytes, too_large
+from ledger.client.producer.arguments import bytes_of, too_large
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import InvalidArgumentError
 
@@ -39,14 +39,13 @@ def blocks(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def checked_lengths(values: list[bytes], max_message_bytes: int) -> NDArray[np.int64]:
-    """Return the length of each value in bytes. If `max_message_bytes` is 0, the limit is not known yet and is not
-    checked.
+    """Return the length of each value in bytes, and replace each bytearray and memoryview in the list by bytes. If
+    `max_message_bytes` is 0, the limit is not known yet and is not checked.
 
     Raises InvalidArgumentError if a value is not bytes, and MessageTooLargeError if a value is too large.
     """
-    wrong = set(map(type, values)) - {bytes}
-    if wrong:
-        raise not_bytes(wrong.pop())
+    if set(map(type, values)) - {bytes}:
+        values[:] = map(bytes_of, values)
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     longest = int(lengths.max())
     if max_message_bytes and longest > max_message_bytes:

@@ -57,10 +57,13 @@ class Admin(Lifetime):
         self._client = AsyncAdmin(**settings_in(locals()))
         self._thread = started(self._client, "ledgermq-admin")
 
-    def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
-        """Create a topic, and return when clients can use the topic. Raises TopicExistsError or
-        InvalidTopicNameError."""
-        return self._thread.run(self._client.create_topic(name, queues))
+    def create_topic(self, name: str, queues: int = 4, *, exist_ok: bool = False) -> TopicDescription:
+        """Create a topic, and return when clients can use the topic.
+
+        If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
+        topic keeps its number of queues. Raises InvalidTopicNameError too.
+        """
+        return self._thread.run(self._client.create_topic(name, queues, exist_ok=exist_ok))
 
     def alter_topic(self, name: str, queues: int) -> TopicDescription:
         """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.

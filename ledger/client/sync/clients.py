@@ -9,24 +9,26 @@ from __future__ import annotations
 import concurrent.futures
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal
 
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.consumer.consumer import AsyncConsumer, Start
 from ledger.client.consumer.cursor import QueueBatch
+from ledger.client.producer.arguments import GivenHeaders
 from ledger.client.producer.fault_table import Steps
-from ledger.client.producer.outgoing import Outgoing
+from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
-from ledger.client.producer.producer_batch import Headers
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.table import Table
 from ledger.client.records import (
     Message,
+    Received,
     RecordMetadata,
     RecordRange,
+    Sent,
     TopicQueue,
 )
 from ledger.client.sync.handover import Handover
@@ -37,7 +39,7 @@ from ledger.errors import ClosedError
 _ITERATION_MESSAGES = 500
 
 
-class Producer(Lifetime):
+class Producer(Lifetime, Generic[Sent]):
     """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster."""
 
     def __init__(
@@ -55,6 +57,8 @@ class Producer(Lifetime):
         retries: int | None = None,
         queue_selector: QueueSelector | None = None,
         latency_faults: bool | Steps = False,
+        serializer: Callable[[Sent], bytes | str] | None = None,
+        encoding: str | None = None,
         history: str | Path | None = None,
         history_process: int = 0,
         rng: random.Random | None = None,
@@ -68,18 +72,18 @@ class Producer(Lifetime):
         token: str | None = None,
         profile: str | None = None,
     ) -> None:
-        self._client = AsyncProducer(**settings_in(locals()))
+        self._client: AsyncProducer[Sent] = AsyncProducer(**settings_in(locals()))
         self._thread = started(self._client, "ledgermq-producer")
         self._handover = Handover(self._thread, self._client._accept)
 
     def send(
         self,
         topic: str,
-        value: bytes,
+        value: Sent,
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
-        headers: Headers | Mapping[str, bytes] | None = None,
+        headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
@@ -93,11 +97,11 @@ class Producer(Lifetime):
     def send_nowait(
         self,
         topic: str,
-        value: bytes,
+        value: Sent,
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
-        headers: Headers | Mapping[str, bytes] | None = None,
+        headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
@@ -107,13 +111,14 @@ class Producer(Lifetime):
         The call does not wait for the cluster. If 2,048 messages, or 8 MiB, wait for the client's own thread, the call
         waits until this thread has taken them. Raises ClosedError.
         """
-        size = len(value) if isinstance(value, bytes) else 0  # the client's own thread refuses other types
-        return self._handover.put(size, topic, (value, key, tag, headers, timestamp_ms, queue))
+        data = self._client._encoded_now(value)
+        size = len(data) if isinstance(data, bytes) else 0  # the client's own thread refuses other types
+        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue))
 
     def send_many(
         self,
         topic: str,
-        values: Iterable[Outgoing],
+        values: Iterable[Sent | tuple[bytes | str | None, Sent] | OutgoingMessage[Sent]],
         *,
         key: bytes | str | None = None,
         tag: str | None = None,
@@ -140,12 +145,12 @@ class Producer(Lifetime):
         stopped(self._client.stop(), self._thread)
 
 
-class Consumer(Lifetime):
+class Consumer(Lifetime, Generic[Received]):
     """The synchronous form of AsyncConsumer, with the same arguments. The constructor connects to the cluster."""
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         bootstrap_servers: str | Sequence[str] | None = None,
         start: Start = "earliest",
         queues: Iterable[int] | None = None,
@@ -154,6 +159,7 @@ class Consumer(Lifetime):
         max_wait_ms: int = 500,
         node: int | None = None,
         on_dropped: Literal["error", "skip"] = "error",
+        deserializer: Callable[[bytes], Received] | None = None,
         check_crcs: bool = True,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
@@ -169,16 +175,16 @@ class Consumer(Lifetime):
         token: str | None = None,
         profile: str | None = None,
     ) -> None:
-        self._client = AsyncConsumer(*topics, **settings_in(locals()))
+        self._client: AsyncConsumer[Received] = AsyncConsumer(*topics, **settings_in(locals()))
         self._thread = started(self._client, "ledgermq-consumer")
         # Messages read ahead for iteration. Asking the other thread for each single message would be slow.
-        self._ahead: deque[Message] = deque()
+        self._ahead: deque[Message[Received]] = deque()
         self._is_ending = False
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Message[Received]]:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> Message[Received]:
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         closed."""
         try:
@@ -193,13 +199,13 @@ class Consumer(Lifetime):
             raise StopIteration
         return message
 
-    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
         no message arrives before this timeout, return an empty list.
         """
-        messages: list[Message] = []
+        messages: list[Message[Received]] = []
         while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
         return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
@@ -284,7 +290,7 @@ class Consumer(Lifetime):
     def _is_over(self) -> bool:
         return self._is_ending or self._client.closed
 
-    def _next_ahead(self) -> Message | None:
+    def _next_ahead(self) -> Message[Received] | None:
         """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
         such message, return None."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))

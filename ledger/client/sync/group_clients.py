@@ -9,8 +9,9 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Generic
 
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
@@ -18,7 +19,7 @@ from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
-from ledger.client.records import Message, TopicQueue
+from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.sync.loop_thread import in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
@@ -31,12 +32,12 @@ _LOOK_EVERY_S = 0.1
 _CALLBACKS = ("on_assigned", "on_revoked", "on_lost")
 
 
-class GroupConsumer(Lifetime):
+class GroupConsumer(Lifetime, Generic[Received]):
     """The synchronous form of AsyncGroupConsumer, with the same arguments. The constructor joins the consumer group."""
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         group: str,
         bootstrap_servers: str | Sequence[str] | None = None,
         start: GroupStart = "earliest",
@@ -49,6 +50,7 @@ class GroupConsumer(Lifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        deserializer: Callable[[bytes], Received] | None = None,
         on_assigned: RebalanceCallback | None = None,
         on_revoked: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
@@ -73,7 +75,7 @@ class GroupConsumer(Lifetime):
     ) -> None:
         settings = settings_in(locals(), without=["auto_acknowledge"])
         settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
-        self._client = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
+        self._client: AsyncGroupConsumer[Received] = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
         self._release_s = release_timeout_ms / 1000
         # The thread that made the last read. While another thread closes the consumer, it may still be consuming.
         self._reader: threading.Thread | None = None
@@ -82,17 +84,17 @@ class GroupConsumer(Lifetime):
         self._progress = threading.Event()
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
-        self._ahead: deque[Message] = deque()
+        self._ahead: deque[Message[Received]] = deque()
         # The messages of the last read, which the program may still be processing.
-        self._handed_out: list[Message] = []
+        self._handed_out: list[Message[Any]] = []
         # Finished messages that were not passed to the other thread yet.
-        self._done: list[Message] = []
+        self._done: list[Message[Any]] = []
         self._tell_at = 0.0
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Message[Received]]:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> Message[Received]:
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         closed."""
         try:
@@ -110,7 +112,7 @@ class GroupConsumer(Lifetime):
         self._handed_out = [message]
         return message
 
-    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
         """Return up to `max_messages` messages that were fetched and not handed out yet.
 
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
@@ -118,27 +120,27 @@ class GroupConsumer(Lifetime):
         """
         self._finish_handed_out()
         self._tell()
-        messages: list[Message] = []
+        messages: list[Message[Received]] = []
         while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
         self._handed_out = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
         return list(self._handed_out)
 
-    def finish(self, *messages: Message) -> None:
+    def finish(self, *messages: Message[Any]) -> None:
         """Mark `messages` as consumed. If `auto_acknowledge` is False, the program must call finish() for each
         message that it has consumed."""
         self._done += messages
         self._tell()
         self._progress.set()
 
-    def finish_held(self, messages: Iterable[Message]) -> None:
+    def finish_held(self, messages: Iterable[Message[Any]]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
         out before an administrator reset the offset of their queue are ignored, because their messages must be
         consumed again.
         """
         self._thread.run(made(lambda: self._client.finish_held(messages)))
 
-    def holds(self, message: Message) -> bool:
+    def holds(self, message: Message[Any]) -> bool:
         """Return True if this message object was handed out, is not finished, and its queue still belongs to this
         member. For a copy of a message object the result is False.
         """
@@ -151,12 +153,12 @@ class GroupConsumer(Lifetime):
         """
         return self._client.losses
 
-    def reconsume_later(self, message: Message) -> None:
+    def reconsume_later(self, message: Message[Any]) -> None:
         """Move the message to the retry topic, so that a member receives it again after a delay. After the last
         attempt the message goes to the dead letters."""
         self._thread.run(self._client.reconsume_later(message))
 
-    def give_up(self, message: Message) -> None:
+    def give_up(self, message: Message[Any]) -> None:
         """Move the message to the dead letters of the consumer group."""
         self._thread.run(self._client.give_up(message))
 
@@ -276,7 +278,7 @@ class GroupConsumer(Lifetime):
             return False
         return bool(self._handed_out) if self._auto else any(map(self._client.holds, self._handed_out))
 
-    def _next_ahead(self) -> Message | None:
+    def _next_ahead(self) -> Message[Received] | None:
         """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
         such message, return None. Messages of queues that the member has lost are not returned.
         """
@@ -284,7 +286,7 @@ class GroupConsumer(Lifetime):
             self._ahead.popleft()
         return next_ahead(self._ahead, self._may_go)
 
-    def _may_go(self, message: Message) -> bool:
+    def _may_go(self, message: Message[Any]) -> bool:
         return self._client.holds(message) and not self._client.is_paused(message.topic, message.queue)
 
     def _finish_handed_out(self) -> None:
@@ -303,7 +305,7 @@ class GroupConsumer(Lifetime):
             self._thread.run(made(lambda: self._client.finish(*done)))
 
 
-class PushConsumer(Lifetime):
+class PushConsumer(Lifetime, Generic[Received]):
     """The synchronous form of AsyncPushConsumer, with the same arguments. The constructor joins the consumer group and
     begins to call the listener. A listener that is a coroutine function is called on the client's own thread, and any
     other listener on a pool of threads.
@@ -311,9 +313,9 @@ class PushConsumer(Lifetime):
 
     def __init__(
         self,
-        *topics: str,
+        *topics: str | Iterable[str],
         group: str,
-        listener: Listener,
+        listener: Listener[Received],
         bootstrap_servers: str | Sequence[str] | None = None,
         concurrency: int = 20,
         orderly: bool = False,
@@ -329,6 +331,7 @@ class PushConsumer(Lifetime):
         max_attempts: int = 17,
         broadcast: bool = False,
         instance: str | None = None,
+        deserializer: Callable[[bytes], Received] | None = None,
         on_assigned: RebalanceCallback | None = None,
         on_revoked: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
@@ -353,7 +356,7 @@ class PushConsumer(Lifetime):
     ) -> None:
         settings = settings_in(locals())
         settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
-        self._client = AsyncPushConsumer(*topics, **settings)
+        self._client: AsyncPushConsumer[Received] = AsyncPushConsumer(*topics, **settings)
         self._thread = started(self._client, "ledgermq-push-consumer")
 
     @property

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ledger.client.records import Message
+from ledger.client.records import Message, Received
 
 
-def next_ahead(ahead: deque[Message], may_go: Callable[[Message], bool]) -> Message | None:
+def next_ahead(
+    ahead: deque[Message[Received]], may_go: Callable[[Message[Received]], bool]
+) -> Message[Received] | None:
     """Remove and return the first message for which `may_go` returns True. If `may_go` returns False for every
     message, return None. All other messages keep their order.
     """

@@ -30,9 +30,11 @@ def test_what_is_right_comes_back_in_one_form() -> None:
 
 def test_a_value_is_bytes_within_the_limit() -> None:
     with pytest.raises(InvalidArgumentError, match="encode it first"):
-        checked_value("text", 0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match=r"convert it with bytes\(\)"):
-        checked_value(bytearray(b"x"), 0)  # type: ignore[arg-type]
+        checked_value("text", 0)
+    with pytest.raises(InvalidArgumentError, match="not list: convert it, or give the producer a `serializer`"):
+        checked_value([1], 0)
+    copied = checked_value(memoryview(bytearray(b"xyz"))[1:], 0)
+    assert (type(copied), copied) == (bytes, b"yz")
     with pytest.raises(MessageTooLargeError):
         checked_value(b"12345", 4)
 
