@@ -24,6 +24,7 @@ def test_what_is_right_comes_back_in_one_form() -> None:
     assert checked_tag("t") == "t"
     assert checked_headers({"a": b"1"}) == (("a", b"1"),)
     assert checked_headers([("a", b"1"), ("a", b"2")]) == (("a", b"1"), ("a", b"2"))
+    assert checked_headers({"a": "ä", "b": b"1"}) == (("a", "ä".encode()), ("b", b"1"))
     assert checked_headers([]) is None
     assert checked_timestamp(0) == 0
 
@@ -51,7 +52,7 @@ def test_a_wrong_tag(tag: str) -> None:
         checked_tag(tag)
 
 
-@pytest.mark.parametrize("headers", [[("a",)], [("a", "b")], {b"a": b"b"}, [("\ud800", b"")]])
+@pytest.mark.parametrize("headers", [[("a",)], [("a", 1)], {b"a": b"b"}, [("\ud800", b"")]])
 def test_wrong_headers(headers: list[tuple[str, bytes]]) -> None:
     with pytest.raises(InvalidArgumentError, match="header"):
         checked_headers(headers)
