@@ -133,6 +133,41 @@ admin = Admin("a:1", pasword="x")  # 5
 right = AsyncPushConsumer("orders", group="g", listener=lambda message: None, bootstrap_servers="a:1", concurrency=2)
 """
 
+HOOKS = """
+import asyncio
+import json
+from ledgermq import AsyncConsumer, AsyncProducer, Consumer, Message, Producer, PushConsumer
+
+
+def encode(number: int) -> bytes:
+    return b"%d" % number
+
+
+def print_key(message: Message) -> None:
+    print(message.key, message.value.hex())
+
+
+numbers = Producer("a:1", serializer=encode)
+numbers.send("orders", 1)
+Producer("a:1", serializer=json.dumps).send("orders", {"n": 1})
+AsyncProducer[str]("a:1", encoding="utf-8").send_nowait("orders", "text")
+raw = next(Consumer(["orders"], bootstrap_servers="a:1")).value.hex()
+number = next(Consumer("orders", bootstrap_servers="a:1", deserializer=int)).value + 1
+PushConsumer("orders", group="g", bootstrap_servers="a:1", listener=print_key)
+numbers.send("orders", "1")  # 1
+next(Consumer("orders", bootstrap_servers="a:1", deserializer=int)).value.hex()  # 2
+PushConsumer("orders", group="g", bootstrap_servers="a:1", deserializer=int, listener=print_key)  # 3
+Producer("a:1").send("orders", "text")  # 4
+"""
+
+
+def test_mypy_knows_the_types_of_values(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HOOKS)
+    found, _, _ = mypy.run(["--strict", "--follow-imports=silent", "--no-error-summary", str(program)])
+    wrong = [number for number, line in enumerate(HOOKS.splitlines(), 1) if re.search(r"# \d$", line)]
+    assert sorted({int(line.split(":")[1]) for line in found.splitlines() if ": error: " in line}) == wrong, found
+
 
 def test_a_wrong_setting_is_an_error_of_mypy(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
