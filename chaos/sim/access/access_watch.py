@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import grpc
 
 from chaos.sim.access.access_truth import AccessTruth, Fail
-from chaos.sim.access.credentials import Credentials
+from chaos.sim.access.credentials import SimCredentials
 from chaos.sim.engine.rpc_server import AbortError, Context, Handler
 from chaos.sim.stack.node import StackNode
 from ledger.access.rules import Action, topic_resource
@@ -52,7 +52,7 @@ class AccessWatch:
     """Watches the calls of all clients at all nodes. `credentials` are those of each client, by its number."""
 
     def __init__(
-        self, truth: AccessTruth, credentials: Mapping[int, Credentials], fail: Fail, time_s: Callable[[], float]
+        self, truth: AccessTruth, credentials: Mapping[int, SimCredentials], fail: Fail, time_s: Callable[[], float]
     ) -> None:
         # How often a right was judged, by "publish" or "subscribe".
         self.judged: Counter[str] = Counter()

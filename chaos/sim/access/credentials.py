@@ -27,7 +27,7 @@ class Credential:
     token: str = ""
 
 
-class Credentials:
+class SimCredentials:
     """What one client, or several, prove themselves with now. Implements `ledger.client.connection.session.Proving`."""
 
     client_certificate: Path | None = None
@@ -60,7 +60,7 @@ class Credentials:
 class ProvenSimChannel:
     """A channel of a client that proves itself. Implements `ledger.client.connection.channels.Channel`."""
 
-    def __init__(self, channel: SimChannel, credentials: Credentials, random: Random) -> None:
+    def __init__(self, channel: SimChannel, credentials: SimCredentials, random: Random) -> None:
         self._channel = channel
         calls = cast("Any", StubChannel(channel))
         self._session = Session(calls, credentials, ProofTools(random.randbytes, at_once))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from chaos.sim.access.credentials import Credential, Credentials
+from chaos.sim.access.credentials import Credential, SimCredentials
 from chaos.sim.stack.workload import AGAIN_S, ClientProcess, LoadProducer, Workload
 from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
@@ -30,7 +30,7 @@ class Guest:
     def __init__(
         self,
         name: str,
-        credentials: Credentials,
+        credentials: SimCredentials,
         node: int,
         processes: tuple[ClientProcess, ClientProcess],
         load: Workload,

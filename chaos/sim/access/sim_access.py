@@ -23,7 +23,7 @@ from chaos.sim.access.access_faults import AccessFaults
 from chaos.sim.access.access_truth import AccessTruth
 from chaos.sim.access.access_watch import AccessWatch
 from chaos.sim.access.administrator import AGAIN_S, TIMEOUT_MS, SimAdministrator
-from chaos.sim.access.credentials import Credential, Credentials
+from chaos.sim.access.credentials import Credential, SimCredentials
 from chaos.sim.access.guests import Guest
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.faults import FaultEvent
@@ -62,8 +62,8 @@ class SimAccess:
         workload: Workload,
         watch: AccessWatch,
         truth: AccessTruth,
-        load: Credentials,
-        process: Callable[[int, Credentials], ClientProcess],
+        load: SimCredentials,
+        process: Callable[[int, SimCredentials], ClientProcess],
         happened: Counter[str],
     ) -> None:
         self._loop = loop
@@ -75,12 +75,12 @@ class SimAccess:
         self._random = options.chance("access")
         # A run without faults only has users; nobody loses a right.
         self._acts = options.has_faults
-        self._administrator = Credentials(FIRST)
+        self._administrator = SimCredentials(FIRST)
         self._admin = SimAdministrator(process(ADMINISTRATOR, self._administrator), workload.bootstrap, self._random)
         # The lender itself. The guest of its name has tokens only, so that an expired token is all that it has.
         self._lends = Credential(GUESTS[2], f"the password of {GUESTS[2]}")
-        self._lender = self._asked_by(process(LENDER, Credentials(self._lends)))
-        self._probe = Credentials(load.now)
+        self._lender = self._asked_by(process(LENDER, SimCredentials(self._lends)))
+        self._probe = SimCredentials(load.now)
         self._prober = self._asked_by(process(PROBE, self._probe))
         self._over = False
         self._number = 0
@@ -91,7 +91,7 @@ class SimAccess:
             loop,
             network,
             SimAdministrator(
-                process(FAULTS, Credentials(OPERATOR)), workload.bootstrap, options.chance("access faults")
+                process(FAULTS, SimCredentials(OPERATOR)), workload.bootstrap, options.chance("access faults")
             ),
             OPERATOR.user,
             workload.bootstrap,
@@ -105,12 +105,12 @@ class SimAccess:
         return SimAdministrator(process, self._workload.bootstrap, self._random)
 
     def _make_guest(
-        self, options: Options, place: int, name: str, process: Callable[[int, Credentials], ClientProcess]
+        self, options: Options, place: int, name: str, process: Callable[[int, SimCredentials], ClientProcess]
     ) -> Guest:
         random = options.chance(f"guest {place}")
         has_token = name == self._lends.user
         own = Credential(name, token="no token yet") if has_token else Credential(name, f"the password of {name}")
-        credentials = Credentials(own)
+        credentials = SimCredentials(own)
         number = FIRST_GUEST + 2 * place
         return Guest(
             name,
@@ -267,6 +267,6 @@ class SimAccess:
         return True
 
 
-def _before(credentials: Credentials) -> Credential | None:
+def _before(credentials: SimCredentials) -> Credential | None:
     """Return the credential before the present one, or None if there was no other."""
     return credentials.ever[-2] if len(credentials.ever) > 1 else None

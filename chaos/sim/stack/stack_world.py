@@ -23,7 +23,7 @@ import xxhash
 
 from chaos.sim.access.access_truth import AccessTruth
 from chaos.sim.access.access_watch import AccessWatch
-from chaos.sim.access.credentials import Credential, Credentials, ProvenSimChannel, at_once
+from chaos.sim.access.credentials import Credential, ProvenSimChannel, SimCredentials, at_once
 from chaos.sim.access.sim_access import FIRST, SimAccess
 from chaos.sim.access.sim_access import OPERATOR as OPERATING_USER
 from chaos.sim.campaign.swarm import Options
@@ -87,8 +87,8 @@ class StackWorld:
         self.records = ShardRecords(self._now_ms, self._committed)
         self.history_of_clients = LoadHistory(self.records.fail)
         # What each client proves itself with, by its number. Empty without authentication.
-        self._credentials: dict[int, Credentials] = {}
-        self._of_load = Credentials(Credential("load", "the first password of the load"))
+        self._credentials: dict[int, SimCredentials] = {}
+        self._of_load = SimCredentials(Credential("load", "the first password of the load"))
         self._access_truth = AccessTruth(self.records.fail, self.loop.time)
         self._access_watch = AccessWatch(self._access_truth, self._credentials, self.records.fail, self.loop.time)
         # (topic, queue) -> the shard in which all messages of the queue are committed.
@@ -223,11 +223,11 @@ class StackWorld:
     def _watched_call(self, node: StackNode, method: str, handler: Handler) -> Handler:
         return self._access_watch.watched(node, method, handler) if self.options.authentication else handler
 
-    def _make_client(self, number: int, credentials: Credentials | None = None) -> ClientProcess:
+    def _make_client(self, number: int, credentials: SimCredentials | None = None) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
         if self.options.authentication:
             operates = number in (OPERATOR, OPERATOR_OF_CONSUMERS)
-            self._credentials[number] = credentials or (Credentials(OPERATING_USER) if operates else self._of_load)
+            self._credentials[number] = credentials or (SimCredentials(OPERATING_USER) if operates else self._of_load)
         client = ClientProcess(number, life, self._environment(life, number, random))
         self._clients.append(client)
         return client
