@@ -18,10 +18,10 @@ from cluster.local.launcher import wait_ready
 from cluster.local.plan import DevError
 from cluster.local.state import NodeState, observe
 from cluster.testing.async_cluster import AsyncCluster
-from cluster.testing.network import Network, parted
+from cluster.testing.network import NodeNetwork, parted
 from cluster.testing.node_files import NodeFiles, Setting
 from cluster.testing.ports import ReservedPort
-from cluster.testing.processes import ClusterError, ForkedProcess, forking_process
+from cluster.testing.processes import ClusterError, ClusterProcess, forking_process
 from ledger.client.sync.admin import Admin
 
 MOST_NODES = 9
@@ -66,8 +66,8 @@ class Cluster:
         self._ids = tuple(range(1, nodes + 1))
         self._directory: Path | None = None
         self._ports: dict[int, ReservedPort] = {}
-        self._processes: dict[int, ForkedProcess] = {}
-        self._network: Network | None = None
+        self._processes: dict[int, ClusterProcess] = {}
+        self._network: NodeNetwork | None = None
         self._paused: set[int] = set()
 
     # -- starting and stopping
@@ -263,7 +263,7 @@ class Cluster:
         self._ports = {node: ReservedPort() for node in self._ids}
         if len(self._ids) > 1:
             ports = {node: port.number for node, port in self._ports.items()}
-            self._network = Network(forking, ports, self._directory / "network.log")
+            self._network = NodeNetwork(forking, ports, self._directory / "network.log")
         for node in self._ids:
             self._write(node)
             self._spawn(node)
@@ -321,7 +321,7 @@ class Cluster:
         if node not in self._ids:
             raise ClusterError(f"there is no node {node}: the nodes are {', '.join(map(str, self._ids))}")
 
-    def _need_process(self, node: int) -> ForkedProcess:
+    def _need_process(self, node: int) -> ClusterProcess:
         process = self._processes[node]
         if not process.runs:
             raise ClusterError(f"node {node} does not run: start it with `restart({node})`")

@@ -9,12 +9,12 @@ from itertools import combinations, permutations
 from pathlib import Path
 
 from cluster.testing.ports import HOST, listening_socket
-from cluster.testing.processes import ClusterError, ForkedProcess, ForkingProcess
+from cluster.testing.processes import ClusterError, ClusterProcess, ForkingProcess
 
 _ANSWER_S = 10.0
 
 
-class Network:
+class NodeNetwork:
     """The links between all nodes, from the creation of the object until `stop`."""
 
     def __init__(self, forking: ForkingProcess, ports: Mapping[int, int], log: Path) -> None:
@@ -27,7 +27,7 @@ class Network:
         links = [(source, target, ports[target], listeners[source, target]) for source, target in pairs]
         try:
             with open(log, "ab") as output:
-                self._process: ForkedProcess = forking.start_links(theirs, links, output)
+                self._process: ClusterProcess = forking.start_links(theirs, links, output)
         finally:
             theirs.close()
             for listener in listeners.values():

@@ -35,7 +35,7 @@ class ClusterError(Exception):
     """A test cluster cannot do what it was asked for. The message says why, and what to do."""
 
 
-class ForkedProcess:
+class ClusterProcess:
     """A node, or the links of a cluster. A signal never reaches another process, because the kernel's descriptor of the
     process stays valid when the pid is used again."""
 
@@ -115,13 +115,13 @@ class ForkingProcess:
                 env={name: value for name, value in os.environ.items() if not name.startswith("LEDGERMQ_")},
             )
 
-    def start_node(self, config: Path, output: BinaryIO) -> ForkedProcess:
+    def start_node(self, config: Path, output: BinaryIO) -> ClusterProcess:
         """Start a node with the settings file `config`. Its log goes to `output`."""
         return self._start([output.fileno()], "node", config=str(config))
 
     def start_links(
         self, control: socket.socket, links: Sequence[tuple[int, int, int, socket.socket]], output: BinaryIO
-    ) -> ForkedProcess:
+    ) -> ClusterProcess:
         """Start the links of a cluster: source, target, the target's port, and the socket where the source connects."""
         descriptors = [control.fileno(), output.fileno(), *(listener.fileno() for *_, listener in links)]
         return self._start(descriptors, "links", links=[ends for *ends, _ in links])
@@ -146,9 +146,9 @@ class ForkingProcess:
         self._control.close()
         self._process.wait()
 
-    def _start(self, descriptors: list[int], do: str, **values: Any) -> ForkedProcess:
+    def _start(self, descriptors: list[int], do: str, **values: Any) -> ClusterProcess:
         with self._turn:  # the next request may reap the process, and then its pid means nothing
-            return ForkedProcess(self._ask(descriptors, do, **values))
+            return ClusterProcess(self._ask(descriptors, do, **values))
 
     def _ask(self, descriptors: list[int], do: str, **values: Any) -> int:
         try:
