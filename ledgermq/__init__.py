@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from ledger.client.admin.users_admin import UserSummary
     from ledger.client.consumer.consumer import AsyncConsumer
+    from ledger.client.group.group_batch import GroupBatch
     from ledger.client.group.group_consumer import AsyncGroupConsumer
     from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
     from ledger.client.producer.outgoing import OutgoingMessage
@@ -89,6 +90,7 @@ _HOMES = {
     "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
     "ConsumerGroupSummary": "ledger.client.admin.consumer_group_records",
     "Doubt": "ledger.client.records",
+    "GroupBatch": "ledger.client.group.group_batch",
     "GroupConsumer": "ledger.client.sync.group_clients",
     "LedgerError": "ledger.errors",
     "LogCut": "ledger.client.records",
@@ -129,6 +131,7 @@ __all__ = [
     "ConsumerGroupMember",
     "ConsumerGroupSummary",
     "Doubt",
+    "GroupBatch",
     "GroupConsumer",
     "LedgerError",
     "LogCut",

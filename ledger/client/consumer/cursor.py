@@ -206,6 +206,21 @@ class Cursor:
             batches.append(QueueBatch(self.queue, block.base_offset, batch))
         return batches
 
+    def take_block(self) -> tuple[FetchedBlock, Batch] | None:
+        """Remove and return the first fetched batch that still has messages, decoded. If there is none, or if the batch
+        is damaged, return None."""
+        self._drop_exhausted()
+        if not self._blocks or (batch := self._decoded(self._blocks[0])) is None:
+            return None
+        block = self._blocks.popleft()
+        self.buffered_bytes -= len(block.body)
+        return block, batch
+
+    @property
+    def tags(self) -> Collection[str] | None:
+        """The wanted tags; None: all messages."""
+        return self._tags
+
     def _front(self) -> FetchedBlock | None:
         """Open the first block that still has messages, and return the block. If no block has messages, or if the
         next batch is damaged, return None."""

@@ -9,5 +9,6 @@ This package contains, in reading order:
     all_queues.py        the assignment of a broadcast consumer: all queues of its topics
     assigned_queues.py   claims, acknowledges and releases the assigned queues
     assigned_queue.py    records the messages in hand and the finished messages of one assigned queue
+    group_batch.py       messages of one queue as columns
     claiming.py          claims queues at the leaders of their shards
 """

@@ -14,11 +14,19 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import repeat
 from operator import attrgetter
+from typing import Any
 
-from ledger.client.consumer.cursor import Cursor
+from ledger.client.consumer.cursor import Cursor, FetchedBlock
+from ledger.client.group.group_batch import GroupBatch, group_batch
 from ledger.client.records import Message, TopicQueue
 
 _OFFSET = attrgetter("offset")
+
+# How many batches of one queue may be in hand.
+MAX_BATCHES_IN_HAND = 16
+
+# What is handed out and finished as a whole.
+Unit = Message[Any] | GroupBatch
 
 
 class AssignedQueue:
@@ -52,8 +60,11 @@ class AssignedQueue:
         # The program was told that this member owns the queue, and nothing else since.
         self.is_told = False
         self._settled = set(settled)
-        # Offset -> id of the message object that was handed out. The offsets are in ascending order.
+        # Offset -> id of the message object that was handed out. The offsets are in ascending order. A batch that was
+        # handed out as a whole is here with its first offset.
         self._in_hand: dict[int, int] = {}
+        # The first offsets of batches in hand.
+        self._batches: set[int] = set()
         self._most = most
         self._span = span
 
@@ -72,7 +83,7 @@ class AssignedQueue:
         """True if every message of the queue that was handed out is finished."""
         return not self._in_hand
 
-    def has_in_hand(self, message: Message) -> bool:
+    def has_in_hand(self, message: Unit) -> bool:
         """Return True if this message object was handed out and is not finished. For an object that was handed out
         under an earlier claim of the queue, return False."""
         return self._in_hand.get(message.offset) == id(message)
@@ -92,17 +103,46 @@ class AssignedQueue:
         self._in_hand.update(zip(map(_OFFSET, taken), map(id, taken), strict=True))
         return taken
 
+    def take_batches(self) -> list[GroupBatch]:
+        """Return fetched batches, and mark them as handed out. At most MAX_BATCHES_IN_HAND of the queue are in hand."""
+        batches: list[GroupBatch] = []
+        while not self.is_leaving and len(self._in_hand) < MAX_BATCHES_IN_HAND:
+            taken = self.cursor.take_block()
+            if taken is None:
+                break
+            place = self.place
+            batch = group_batch(
+                place.topic, place.queue, *taken, tags=self.cursor.tags, settled=self._settled_of(taken[0])
+            )
+            if batch is not None:
+                self._in_hand[batch.offset] = id(batch)
+                self._batches.add(batch.offset)
+                batches.append(batch)
+        return batches
+
+    def _settled_of(self, block: FetchedBlock) -> list[int]:
+        return [offset for offset in self._settled if offset >= block.base_offset]
+
+    def units(self, units: Iterable[Unit]) -> Iterable[Unit]:
+        """Return `units` without messages of a batch that is in hand, because only finish(batch) finishes them."""
+        if not self._batches:
+            return units
+        return [one for one in units if one.offset not in self._batches or isinstance(one, GroupBatch)]
+
     def seek(self, offset: int) -> None:
         """Continue the queue at `offset`. Messages before `offset` count as finished. After a seek the queue has no
         messages that were handed out and are not finished."""
         self.cursor.seek(offset)
         self._in_hand.clear()
+        self._batches.clear()
 
     def finish(self, offsets: Iterable[int]) -> None:
         """Mark messages as finished, because they were consumed or moved to another topic. The call is idempotent."""
         deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop that runs in C
+        if self._batches:
+            self._batches.intersection_update(self._in_hand)
 
-    def finish_held(self, messages: Iterable[Message]) -> None:
+    def finish_held(self, messages: Iterable[Unit]) -> None:
         """Mark messages as finished. Messages that were handed out before an administrator reset the offset of the
         queue are ignored, because they must be consumed again."""
         self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))

@@ -17,7 +17,7 @@ from operator import attrgetter
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.fetchers import Fetchers
-from ledger.client.group.assigned_queue import AssignedQueue
+from ledger.client.group.assigned_queue import AssignedQueue, Unit
 from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
 from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
@@ -117,7 +117,7 @@ class AssignedQueues:
         assigned.cursor.paused = False
         self._restart(assigned)
 
-    def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
+    def finish(self, messages: Iterable[Unit], *, only_held: bool = False) -> None:
         """Mark messages as finished. Messages of queues that this member lost are ignored.
 
         If `only_held` is True, messages that were handed out before an administrator reset the offset of their queue
@@ -126,10 +126,11 @@ class AssignedQueues:
         for (topic, queue), some in groupby(messages, _PLACE):
             assigned = self._by_place.get(TopicQueue(topic, queue))
             if assigned is not None:
+                units = assigned.units(some)
                 if only_held:
-                    assigned.finish_held(some)
+                    assigned.finish_held(units)
                 else:
-                    assigned.finish(map(_OFFSET, some))
+                    assigned.finish(map(_OFFSET, units))
                 if assigned.is_leaving and assigned.is_finished:
                     self._changed.set()
 

@@ -24,7 +24,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, Self, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
@@ -34,9 +34,10 @@ from ledger.client.consumer.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.all_queues import AllQueues
-from ledger.client.group.assigned_queue import AssignedQueue
+from ledger.client.group.assigned_queue import AssignedQueue, Unit
 from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
+from ledger.client.group.group_batch import GroupBatch
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
 from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks
 from ledger.client.records import Message, Received, TopicQueue
@@ -44,6 +45,8 @@ from ledger.consumer_groups import broadcast_name, validate_group_name, validate
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.topics import topic_names
+
+U = TypeVar("U", Message[Any], GroupBatch)
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
@@ -206,7 +209,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             self._settings.consumer_group, self._names, on_assigned, on_revoked, on_lost
         )
         # The messages of the last read. With auto_acknowledge the next read finishes them.
-        self._handed_out: list[Message] = []
+        self._handed_out: list[Unit] = []
         # The task that made the last read. While another task stops the consumer, this task may still be consuming.
         self._reader: asyncio.Task[Any] | None = None
         self._is_ending = False
@@ -358,6 +361,20 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
+        return cast("list[Message[Received]]", await self._read(lambda: self._take(max_messages), timeout_ms))
+
+    async def getbatches(self, timeout_ms: float | None = None) -> list[GroupBatch]:
+        """Return fetched messages as columns: one GroupBatch for each batch of the log, at most 16 of one queue at a
+        time. Wait as getmany() does.
+
+        finish(batch) finishes all messages of a batch. With `auto_acknowledge`, the next read finishes them.
+        reconsume_later() and give_up() take single messages of `batch.messages()`; the batch must still be finished.
+        """
+        return await self._read(self._take_batches, timeout_ms)
+
+    async def _read(self, take: Callable[[], list[U]], timeout_ms: float | None) -> list[U]:
+        """Finish what was handed out before, if the consumer does so, and return what `take` returns as soon as that is
+        not empty. After `timeout_ms` milliseconds (None: without limit) return an empty list."""
         if self._auto and self._handed_out:
             finished, self._handed_out = self._handed_out, []
             self.finish(*finished)
@@ -369,10 +386,10 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             if self._is_ending:
                 raise ClosedError("This consumer hands out no more messages, because it is being stopped.")
             self._news.clear()
-            if messages := self._take(max_messages):
+            if units := take():
                 if self._auto:
-                    self._handed_out = messages
-                return cast("list[Message[Received]]", messages)
+                    self._handed_out = list(units)
+                return units
             if (trouble := self._assigned_queues.trouble()) is not None:
                 raise trouble
             remaining = None if deadline is None else deadline - loop.time()
@@ -384,14 +401,14 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             except TimeoutError:
                 return []
 
-    def finish(self, *messages: Message[Any]) -> None:
-        """Mark `messages` as consumed, so that the member can acknowledge them. Messages of a queue that the member
-        lost are ignored.
+    def finish(self, *messages: Message[Any] | GroupBatch) -> None:
+        """Mark `messages` or batches as consumed, so that the member can acknowledge them. What belongs to a queue that
+        the member lost is ignored.
         """
         self._assigned_queues.finish(messages)
         self._has_progress()
 
-    def finish_held(self, messages: Iterable[Message[Any]]) -> None:
+    def finish_held(self, messages: Iterable[Message[Any] | GroupBatch]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
         out before an administrator reset the offset of their queue are ignored, because their messages must be
         consumed again.
@@ -403,7 +420,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         self._news.set()  # there may be room for more
         self._progress.set()
 
-    def holds(self, message: Message[Any]) -> bool:
+    def holds(self, message: Message[Any] | GroupBatch) -> bool:
         """Return True if this message object was handed out, is not finished, and its queue still belongs to this
         member.
 
@@ -544,6 +561,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                 f'This member does not own queue {queue} of topic "{topic}" at the moment: see `assignment`.'
             )
         return assigned
+
+    def _take_batches(self) -> list[GroupBatch]:
+        batches = [batch for assigned in self._assigned_queues for batch in assigned.take_batches()]
+        self._assigned_queues.made_room()
+        return batches
 
     def _take(self, count: int) -> list[Message]:
         """Return up to `count` fetched messages of the assigned queues, and mark them as in hand."""

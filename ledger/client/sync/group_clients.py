@@ -16,6 +16,7 @@ from typing import Any, Generic
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
+from ledger.client.group.group_batch import GroupBatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
@@ -86,9 +87,9 @@ class GroupConsumer(Lifetime, Generic[Received]):
         self._auto = auto_acknowledge
         self._ahead: deque[Message[Received]] = deque()
         # The messages of the last read, which the program may still be processing.
-        self._handed_out: list[Message[Any]] = []
+        self._handed_out: list[Message[Any] | GroupBatch] = []
         # Finished messages that were not passed to the other thread yet.
-        self._done: list[Message[Any]] = []
+        self._done: list[Message[Any] | GroupBatch] = []
         self._tell_at = 0.0
 
     def __iter__(self) -> Iterator[Message[Received]]:
@@ -123,24 +124,34 @@ class GroupConsumer(Lifetime, Generic[Received]):
         messages: list[Message[Received]] = []
         while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
             messages.append(message)
-        self._handed_out = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
-        return list(self._handed_out)
+        messages = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
+        self._handed_out = list(messages)
+        return messages
 
-    def finish(self, *messages: Message[Any]) -> None:
-        """Mark `messages` as consumed. If `auto_acknowledge` is False, the program must call finish() for each
-        message that it has consumed."""
+    def getbatches(self, timeout_ms: float | None = None) -> list[GroupBatch]:
+        """Return fetched messages as columns, as AsyncGroupConsumer.getbatches does. Do not use getbatches() together
+        with iteration: getbatches() does not return the messages that an iteration has read ahead."""
+        self._finish_handed_out()
+        self._tell()
+        batches = self._thread.run(self._client.getbatches(timeout_ms))
+        self._handed_out = list(batches)
+        return batches
+
+    def finish(self, *messages: Message[Any] | GroupBatch) -> None:
+        """Mark `messages` or batches as consumed. If `auto_acknowledge` is False, the program must call finish() for
+        each message or batch that it has consumed."""
         self._done += messages
         self._tell()
         self._progress.set()
 
-    def finish_held(self, messages: Iterable[Message[Any]]) -> None:
+    def finish_held(self, messages: Iterable[Message[Any] | GroupBatch]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
         out before an administrator reset the offset of their queue are ignored, because their messages must be
         consumed again.
         """
         self._thread.run(made(lambda: self._client.finish_held(messages)))
 
-    def holds(self, message: Message[Any]) -> bool:
+    def holds(self, message: Message[Any] | GroupBatch) -> bool:
         """Return True if this message object was handed out, is not finished, and its queue still belongs to this
         member. For a copy of a message object the result is False.
         """
