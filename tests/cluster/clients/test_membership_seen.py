@@ -146,6 +146,7 @@ async def test_a_synchronous_callback_can_call_its_client(cluster: DevCluster, r
 async def test_a_lapsed_session_says_how_long_the_member_was_silent_and_what_it_did(
     cluster: DevCluster, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "ledgermq")
     seen = Seen()
     async with AsyncGroupConsumer(
         "orders",
