@@ -23,6 +23,8 @@ from tests.cluster.half_requests import half_request
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually, until
 
+pytestmark = pytest.mark.real
+
 UNREAD_BYTES = 4 << 20
 CHUNK = bytes(64 << 10)
 
@@ -194,7 +196,6 @@ async def ended(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-@pytest.mark.real
 async def test_requests_that_are_never_complete_are_ended(make_fleet: MakeFleet) -> None:
     """Each stream sends 6 of 7 MiB. The node ends connections until less than half of the limit is left."""
     fleet = make_fleet(1, max_unread_bytes=16 << 20)
@@ -213,7 +214,6 @@ async def test_requests_that_are_never_complete_are_ended(make_fleet: MakeFleet)
         assert not all(each.ended.done() for each in requests)
 
 
-@pytest.mark.real
 async def test_requests_that_are_complete_end_no_connection(
     make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,7 +232,6 @@ async def test_requests_that_are_complete_end_no_connection(
     assert not [line for line in caplog.messages if line.startswith("ended a connection")]
 
 
-@pytest.mark.real
 @pytest.mark.parametrize("most", [16, 40])
 async def test_a_node_has_room_again_when_connections_end(make_fleet: MakeFleet, most: int) -> None:
     """gRPC ends connections beyond `max_connections`, and the node ends connections beyond the limit of a host."""

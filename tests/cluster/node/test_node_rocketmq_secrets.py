@@ -16,6 +16,8 @@ from tests.cluster.fleet import Fleet
 from tests.cluster.secured import PASSWORD, tls_fleet, write_secret
 from tests.cluster.waiter import eventually
 
+pytestmark = pytest.mark.real
+
 NOW_MS, DATE = 1_767_323_045_000, "20260102T030405Z"
 
 

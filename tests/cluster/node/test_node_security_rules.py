@@ -142,6 +142,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
         CertificateWatch(CertificateFiles(files["tls_certificate"], files["tls_key"], files["tls_ca"]))
 
 
+@pytest.mark.real
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_nodes_speak_tls_1_2_or_newer(tmp_path: Path) -> None:
     fleet = tls_fleet(tmp_path, 1)
@@ -320,6 +321,7 @@ def test_no_command_writes_a_secret_that_others_can_read(tmp_path: Path, monkeyp
     assert {name for name in readable_by_others(tmp_path) if not name.endswith(".pem")} == set()
 
 
+@pytest.mark.real
 async def test_no_file_of_a_nodes_data_can_be_read_by_others(tmp_path: Path) -> None:
     with umask_0():
         fleet = Fleet(tmp_path, 1, cluster_secret_file=write_secret(tmp_path / "secret"))
