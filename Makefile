@@ -22,7 +22,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check dist pythons sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,8 +55,12 @@ coverage: $(VENV)/.test ## the whole test suite, and which lines and branches it
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy pyspark_ledgermq pyspark_ledgermq_log pytest_ledgermq
+	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy docs/site pyspark_ledgermq pyspark_ledgermq_log pytest_ledgermq
 	$(BIN)/pytest tests/test_architecture.py
+
+docs: $(VENV)/.docs ## the documents as a site that needs no network: build/site/index.html; a warning is an error
+	scripts/site $(VENV) build/site
+	@echo "build/site/index.html"
 
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
@@ -128,6 +132,11 @@ $(VENV)/.spark: requirements/spark.txt $(VENV)/.server scripts/java
 	scripts/java
 	@echo "installing Spark into $(VENV): half a gigabyte"
 	$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@
+
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.server
+	@echo "installing what the site of the documents needs into $(VENV)"
+	$(PIP) install --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.test: requirements/test.txt $(VENV)/.spark
