@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from enum import Enum
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.util.inspect import signature as signature_of
 
 from plain_text import literal, tables, to_rst
 
@@ -116,13 +117,31 @@ def _is_made_here(value: object) -> bool:
 
 
 def _unlink_types_of_python(_: Sphinx, document: nodes.document) -> None:
-    """A type such as `bytes` in a signature is not the field `bytes` of some record."""
+    """A type such as `bytes` in a signature is not the field `bytes` of a record, and a type variable has no page."""
     for reference in list(document.findall(addnodes.pending_xref)):
-        if reference["refdomain"] == "py" and reference["reftype"] == "class" and reference["reftarget"] in _TYPES:
-            reference.replace_self(nodes.Text(reference["reftarget"]))
+        target = reference["reftarget"]
+        if (reference["refdomain"], reference["reftype"]) != ("py", "class"):
+            continue
+        if target in _TYPES or _is_type_variable(target):
+            reference.replace_self(nodes.Text(target.rpartition(".")[2]))
+
+
+def _is_type_variable(name: str) -> bool:
+    module, _, variable = name.rpartition(".")
+    return isinstance(getattr(sys.modules.get(module), variable, None), TypeVar)
+
+
+def _show_constructors() -> None:
+    """Give the clients the signatures of their `__init__`. Their `__new__` checks the arguments of a call before, and
+    autodoc would show the parameters of this check."""
+    for name in import_module("ledgermq").__all__:
+        value = getattr(import_module("ledgermq"), name)
+        if inspect.isclass(value) and not is_record(value) and inspect.isfunction(value.__init__):
+            setattr(value, "__signature__", signature_of(value.__init__, bound_method=True))  # noqa: B010
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    _show_constructors()
     links = Links()
 
     def docstring(_: Sphinx, kind: str, name: str, value: Any, __: object, lines: list[str]) -> None:

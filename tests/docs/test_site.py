@@ -102,6 +102,14 @@ def test_every_method_of_a_client_is_in_the_reference(site: Site) -> None:
         assert {f"ledgermq.{client}.{name}" for name in methods} - site.python_names == set()
 
 
+def test_the_settings_of_clients_are_in_their_signatures(site: Site) -> None:
+    page = (site.folder / "docs/site/api/producers.html").read_text(encoding="utf-8")
+    for client in ("AsyncProducer", "Producer"):
+        signature = page.partition(f'id="ledgermq.{client}"')[2].partition("</dt>")[0]
+        assert {"linger_ms", "batch_bytes", "rng"} <= set(re.findall(r"\w+", signature))
+        assert "arguments" not in signature
+
+
 def test_every_setting_command_and_example_is_shown(site: Site) -> None:
     assert site.objects["std:confval"] == set(NodeSettings.model_fields)
     commands = site.pages[site.folder / "docs/site/commands.html"].anchors
