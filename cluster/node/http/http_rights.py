@@ -26,7 +26,7 @@ from scramp import ScramException
 from ledger.access.mechanism import MECHANISM
 from ledger.access.password import Verifier
 from ledger.access.rules import CLUSTER, Action
-from ledger.broker.access import audit
+from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller
 from ledger.broker.access.proofs import REFUSED, prove_token, user_to_prove
@@ -65,6 +65,7 @@ class HttpRights:
         # A hash of (verifier, password) that was right. The most recently used last.
         self._known: OrderedDict[bytes, None] = OrderedDict()
         self._refused_log = RareLog(log)
+        self._audit = AuditLog()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -80,11 +81,11 @@ class HttpRights:
             path = request.raw_path[:MAX_PATH]  # percent-encoded, so it is one line
             self._refused_log.warning("refused %s to %s: %s", path, request.remote, error)
             if caller is not None and action in AUDITED:
-                audit.record_path(caller, request.remote or "", request.raw_path, str(error))
+                self._audit.record_refused_path(caller, request.remote or "", request.raw_path, str(error))
             return refusal(error)
         request[CALLER] = f"user {caller.user}"
         if action in AUDITED:
-            audit.record_path(caller, request.remote or "", request.raw_path, "")
+            self._audit.record_path(caller, request.remote or "", request.raw_path)
         return await handler(request)
 
     async def _caller(self, request: web.Request) -> Caller:

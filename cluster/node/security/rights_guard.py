@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 import grpc
 from grpc import aio
 
-from ledger.broker.access import audit
+from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import ANYBODY, REMOVED_NODE, Caller, set_present_caller
 from ledger.broker.access.sessions import Sessions
@@ -77,6 +77,7 @@ class RightsGuard(aio.ServerInterceptor):
         self._authentication = authentication
         self._needed = needed
         self._refused_log = RareLog(log)
+        self._audit = AuditLog()
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(
@@ -128,7 +129,7 @@ class RightsGuard(aio.ServerInterceptor):
                 return await behavior(request, context)
             response = await behavior(request, context)
             failed = response.error.message if response.HasField("error") else ""
-            audit.record(caller, context.peer(), method, request, failed)
+            self._audit.record(caller, context.peer(), method, request, failed)
             return response
 
         return checked
@@ -221,7 +222,7 @@ class RightsGuard(aio.ServerInterceptor):
     ) -> None:
         self._refused_log.warning("refused %s to %s: %s", method, caller or context.peer(), error)
         if caller is not None and needed is not None and needed.is_audited:
-            audit.record(caller, context.peer(), method, request, str(error))
+            self._audit.record_refused(caller, context.peer(), method, request, str(error))
         match error:
             case AuthenticationError():
                 code = grpc.StatusCode.UNAUTHENTICATED

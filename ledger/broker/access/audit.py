@@ -1,12 +1,17 @@
 """Writes one log line for each administrative act: who did what, from where, and whether it succeeded.
 
 The lines have the logger `ledgermq.audit`. They name users, topics, consumer groups and nodes, and never a password, a
-token or a message.
+token or a message. A user without rights can try acts without end, so only `MAX_REFUSED` refused acts of one user are
+logged in a minute. The next line of the user says how many were left out.
 """
 
 from __future__ import annotations
 
 import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.message import Message
@@ -20,14 +25,66 @@ _LEFT_OUT = ("verifier", "incarnation", "incarnations")
 MAX_CHARACTERS = 500
 
 
-def record(caller: Caller, peer: str, method: str, request: Message, error: str) -> None:
-    """Log one act. `error` is empty if the act succeeded."""
-    log.info("%s from %s: %s %s: %s", caller, peer, method, described(request), error or "done")
+MAX_REFUSED = 60
+INTERVAL_S = 60.0
+# Users whose refused acts are counted. The ones that tried nothing for longest are forgotten first.
+_MAX_USERS = 1_000
 
 
-def record_path(caller: Caller, peer: str, path: str, error: str) -> None:
-    """Log one request of an HTTP path. `error` is empty if the caller had the right."""
-    log.info("%s from %s: GET %s: %s", caller, peer, repr(path)[1:-1][:MAX_CHARACTERS], error or "allowed")
+@dataclass(slots=True)
+class _Refused:
+    """The refused acts of one user since `began_s`."""
+
+    began_s: float
+    logged: int = 0
+    left_out: int = 0
+
+
+class AuditLog:
+    """Writes the lines of one node. `monotonic_s` is the clock, in seconds."""
+
+    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic_s = monotonic_s
+        self._refused: OrderedDict[str, _Refused] = OrderedDict()
+
+    def record(self, caller: Caller, peer: str, method: str, request: Message, error: str) -> None:
+        """Log one act that the caller had the right to. `error` is empty if the act succeeded."""
+        log.info("%s from %s: %s %s: %s", caller, peer, method, described(request), error or "done")
+
+    def record_refused(self, caller: Caller, peer: str, method: str, request: Message, error: str) -> None:
+        """Log one act that was refused, unless many acts of this user were refused within the last minute."""
+        if self._may_log_refused(caller.user):
+            log.info("%s from %s: %s %s: %s", caller, peer, method, described(request), error)
+
+    def record_path(self, caller: Caller, peer: str, path: str) -> None:
+        """Log one request of an HTTP path."""
+        log.info("%s from %s: GET %s: allowed", caller, peer, _on_one_line(path))
+
+    def record_refused_path(self, caller: Caller, peer: str, path: str, error: str) -> None:
+        """Log one request of an HTTP path that was refused, as `record_refused` does."""
+        if self._may_log_refused(caller.user):
+            log.info("%s from %s: GET %s: %s", caller, peer, _on_one_line(path), error)
+
+    def _may_log_refused(self, user: str) -> bool:
+        """Count one refused act of the user. Return True if it may be logged."""
+        now_s = self._monotonic_s()
+        refused = self._refused.get(user)
+        if refused is None or now_s - refused.began_s >= INTERVAL_S:
+            if refused is not None and refused.left_out:
+                log.info("%s: %d more refused acts were left out", user, refused.left_out)
+            refused = self._refused[user] = _Refused(now_s)
+            if len(self._refused) > _MAX_USERS:
+                self._refused.popitem(last=False)
+        self._refused.move_to_end(user)
+        if refused.logged >= MAX_REFUSED:
+            refused.left_out += 1
+            return False
+        refused.logged += 1
+        return True
+
+
+def _on_one_line(path: str) -> str:
+    return repr(path)[1:-1][:MAX_CHARACTERS]
 
 
 def described(request: Message) -> str:
