@@ -32,6 +32,8 @@ MODULES = (
 
 # The records that programs make themselves.
 ARGUMENTS = {"OutgoingMessage"}
+# The classes that are no records, whose objects programs only get.
+GIVEN = {"GroupBatch"}
 
 # Names of two words or more, such as AsyncProducer. A word such as "Message" in prose may be no name.
 _CLASS_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
@@ -113,7 +115,7 @@ def _is_made_here(value: object) -> bool:
     """Return True for a class whose objects only ledgermq makes."""
     if not inspect.isclass(value) or value.__name__ in ARGUMENTS:
         return False
-    return is_record(value) or issubclass(value, (Exception, Enum))
+    return value.__name__ in GIVEN or is_record(value) or issubclass(value, (Exception, Enum))
 
 
 def _unlink_types_of_python(_: Sphinx, document: nodes.document) -> None:

@@ -18,7 +18,7 @@ from ledgermq._neighbours import NEIGHBOURS
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = {"ledgermq", *NEIGHBOURS, "pyspark_ledgermq", "pyspark_ledgermq_log"}
+PACKAGES = {"ledgermq", *NEIGHBOURS, "pyspark_ledgermq", "pyspark_ledgermq_log", "pytest_ledgermq"}
 BESIDE = {"proto", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
 
 

@@ -39,6 +39,8 @@ def test_without_faults_everything_sent_is_acknowledged_and_nobody_else_is_elect
     assert report.happened == {}
 
 
+# What a kind of fault counts beside itself.
+FOLLOWS = {"put_back_disk": {"disk put back", "divergence told", "run lost by disks"}}
 ASKED_FOR = [kind.name for kind in kinds_of(PROTOCOL, 5)]
 
 
@@ -47,7 +49,7 @@ def test_every_fault_really_happens_where_it_is_asked_for(kind: str) -> None:
     reports = [run(seed, Wishes(minutes=1, nodes=5, faults=(kind,))) for seed in (1, 2)]
     assert [report.reason for report in reports if report.failed] == []
     assert sum(report.happened.get(kind, 0) for report in reports) > 0
-    assert not any(set(report.happened) - {kind} for report in reports)
+    assert not any(set(report.happened) - {kind} - FOLLOWS.get(kind, set()) for report in reports)
 
 
 def test_a_run_in_which_what_was_asked_for_never_happened_does_not_pass() -> None:

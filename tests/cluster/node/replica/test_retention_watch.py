@@ -18,6 +18,8 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
 from ledgermq import AsyncAdmin, AsyncProducer
+from raft.core.configuration import Configuration
+from raft.core.progress import FollowerProgress
 from store import DiskFailedError, DiskUsage, PosixDisk
 from store.log.segments import Segments
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
@@ -239,8 +241,10 @@ async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pyte
     watch = hand.watch(retention_bytes=1)
     raft = hand.replica.driver.raft
     with monkeypatch.context() as patch:
-        patch.setattr(type(raft), "progress", {4: SimpleNamespace(match=1)})
-        patch.setattr(type(raft), "configuration", SimpleNamespace(learners=(4,)))
+        learner = FollowerProgress(next_index=2)
+        learner.match = 1
+        patch.setattr(type(raft), "progress", {4: learner})
+        patch.setattr(type(raft), "configuration", Configuration(raft.configuration.voters, learners=(4,)))
         await watch.look()
         assert hand.first == 1
         await watch.look()  # it does not get on: it is not waited for
