@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -129,18 +130,14 @@ async def test_the_reason_of_a_refusal_is_known_however_much_the_node_has_to_sen
     monkeypatch.setattr(streams, "RETRY_REFUSED_S", 0.01)
     caplog.set_level(logging.INFO, logger="ledgermq")
     node = RefusingNode(accepts=accepts)
-    server = aio.server()
-    raft_pb2_grpc.add_RaftServicer_to_server(node, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    bundle = raft_pb2.ControlBundle(messages=[raft_pb2.ControlMessage(incarnation=bytes(16))])
-    async with aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    async with serving(node) as channel:
 
         async def open_call() -> Any:
             return raft_pb2_grpc.RaftStub(channel).Control()
 
         broken: list[bool] = []
         stream = stream_of(open_call, broken)
+        bundle = raft_pb2.ControlBundle(messages=[raft_pb2.ControlMessage(incarnation=bytes(16))])
         stream.start()
 
         async def refused_often() -> bool:
@@ -158,7 +155,19 @@ async def test_the_reason_of_a_refusal_is_known_however_much_the_node_has_to_sen
 
         await eventually(arrived, "the stream is open")
         await stream.stop()
-    await server.stop(None)
+
+
+@contextlib.asynccontextmanager
+async def serving(node: RefusingNode) -> AsyncIterator[aio.Channel]:
+    server = aio.server()
+    raft_pb2_grpc.add_RaftServicer_to_server(node, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel
+    finally:
+        await server.stop(None)
 
 
 def test_a_status_that_grpc_lost_is_not_told_as_a_defect() -> None:
