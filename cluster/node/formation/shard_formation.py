@@ -10,6 +10,7 @@ This module defines:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 
@@ -36,6 +37,9 @@ from store import EntryDraft, EntryKind, NoSpaceError, VoteFile
 log = logging.getLogger("ledgermq.node.formation")
 
 TRY_FULL_DISK_S = 1.0
+# How long a leader waits for the answer of a node that it is to add, because the command that adds a node often follows
+# the command that starts the node. Less than the 5 s that a client waits for the leader.
+STARTS_WITHIN_S = 4.0
 
 
 class ShardFormation:
@@ -92,8 +96,9 @@ class ShardFormation:
         log.info("shard %d: first start, voters %s", self._number, sorted(configuration.voters))
 
     async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
-        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. Return None
-        if the node does not answer. Raises NodeRefusedError if the settings do not allow this address."""
+        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. Ask again for a
+        while, because the node may be starting. Return None if the node does not answer. Raises NodeRefusedError if the
+        settings do not allow this address."""
         if not is_allowed(address, self._settings.allowed_nodes):
             raise NodeRefusedError(
                 f"the settings of node {self._settings.node} do not allow a node at {address}: add its host, or its "
@@ -110,6 +115,11 @@ class ShardFormation:
         introductions = self._runtime.introductions({node: address})
         try:
             answer = await introductions.ask(node, request)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STARTS_WITHIN_S):
+                    while answer is None:
+                        await asyncio.sleep(ASK_AGAIN_S)
+                        answer = await introductions.ask(node, request)
         finally:
             await introductions.close()
         if answer is None:
