@@ -89,7 +89,7 @@ gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catc
 	$(BIN)/python -m tests.gates.open_gates --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
 
 fuzz: $(VENV)/.test ## call every method with hostile values, beside an acknowledged load (FUZZ_SECONDS=3600 FUZZ_SEED=1 FUZZ_REPLAY=file)
-	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) FUZZ_REPLAY=$(FUZZ_REPLAY) $(BIN)/pytest tests/fuzz -s
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) FUZZ_REPLAY=$(FUZZ_REPLAY) $(BIN)/pytest tests/fuzz -s -x
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
 	$(BIN)/python -m tests.cluster.kill_loop --kills $(KILLS)
