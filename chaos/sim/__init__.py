@@ -11,5 +11,6 @@ Read the parts of the simulator in this order:
     protocol/        the protocol world: Raft core, driver and replicated state over a simulated log. It is fast.
     stack/           the stack world: production nodes and clients, with several shards
     consumers/       consumer groups in the stack world
+    reach/           which places of the product the runs reach
     campaign/        what a seed draws, runs of one seed, campaigns of many seeds, and `ledgermq sim`
 """

@@ -2,21 +2,25 @@
 
 The runs of different seeds are independent, so a campaign can be stopped after any report. A campaign keeps a bounded
 number of runs in progress and starts the next seed when a run ends. The worker processes of a campaign ignore SIGINT.
-The parent process of a campaign handles SIGINT and lets the runs in progress finish.
+The parent process of a campaign handles SIGINT and lets the runs in progress finish. If the parent process is killed,
+its worker processes end at once.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 
 from chaos.sim.campaign.run import SeedReport, run
 from chaos.sim.campaign.swarm import Wishes
+from chaos.sim.reach.counts import CampaignReach
 
 # If a campaign scheduled a fault kind at least this often, a fault of that kind must have had an effect.
 LEAST_TRIES = 10
@@ -30,7 +34,7 @@ def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Seed
             yield run(seed, wishes)
         return
     # Use "spawn": a forked process would inherit the state of threads that do not run in it.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin_worker) as pool:
         waiting, under_way = iter(seeds), set[Future[SeedReport]]()
         while True:
             for seed in islice(waiting, 2 * jobs - len(under_way)):
@@ -42,8 +46,18 @@ def run_seeds(seeds: Iterable[int], wishes: Wishes, jobs: int) -> Generator[Seed
                 yield future.result()
 
 
-def _leave_interrupts() -> None:
+def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, name="end with the parent process", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker when its parent process has ended. Otherwise the worker would finish the runs that it was given,
+    and then wait for ever."""
+    parent = parent_process()
+    assert parent is not None, "a worker has a parent process"
+    parent.join()
+    os._exit(1)
 
 
 @dataclass(slots=True)
@@ -57,6 +71,9 @@ class Totals:
     figures: Counter[str] = field(default_factory=Counter)
     # Reports that did not pass, including void runs.
     failures: list[SeedReport] = field(default_factory=list)
+    reach: CampaignReach = field(default_factory=CampaignReach)
+    # Place -> how many seeds of this campaign must reach it (`chaos.sim.reach.counts.due`).
+    due: Mapping[str, int] = field(default_factory=dict)
 
     def add(self, report: SeedReport) -> None:
         self.seeds += 1
@@ -64,6 +81,7 @@ class Totals:
         self.happened.update(report.happened)
         self.scheduled.update(report.scheduled)
         self.figures.update(report.figures)
+        self.reach.add(report.seed, report.reached, report.first_reached_ms)
         if not report.passed:
             self.failures.append(report)
 
@@ -80,5 +98,11 @@ class Totals:
         )
 
     @property
+    def never_reached(self) -> list[str]:
+        """The names of the places that so many seeds should have reached, and did not. The campaign says nothing about
+        the code there."""
+        return [name for name, seeds in self.due.items() if self.seeds >= seeds and not self.reach.times[name]]
+
+    @property
     def passed(self) -> bool:
-        return self.seeds > 0 and not self.failures and not self.never_happened
+        return self.seeds > 0 and not (self.failures or self.never_happened or self.never_reached)

@@ -1,8 +1,8 @@
 """`ledgermq sim` runs seeds, shows progress, and prints the command that repeats a failure.
 
-The exit status is 0 only if every seed passed and every required fault kind had an effect. The command prints its
-result to standard output, as a table or, with --json, as one JSON object. The command prints all other output to
-standard error.
+The exit status is 0 only if every seed passed, every required fault kind had an effect, and the campaign reached every
+place that so many seeds must reach. The command prints its result to standard output, as a table or, with --json, as
+one JSON object. The command prints all other output to standard error.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.faults import BOTH, KINDS, RATES
 from chaos.sim.engine.schedule import Schedule
+from chaos.sim.reach import reach_table
+from chaos.sim.reach.counts import due
+from chaos.sim.reach.places import PLACES
 from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 
@@ -101,6 +104,7 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
     help="Run one seed with the schedule of faults in this file, for example a shortened one.",
 )
 @click.option("--until-failure", is_flag=True, help="Stop after the first seed that does not pass.")
+@click.option("--reach", is_flag=True, help="Print how often each place of the code was reached, and in which seeds.")
 @click.option("--accept-loss", is_flag=True, help="Let a majority lose power under `async`, and count lost messages.")
 @click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that still fails.")
 def sim(
@@ -115,6 +119,7 @@ def sim(
     resume: Path | None,
     schedule: Path | None,
     until_failure: bool,
+    reach: bool,
     accept_loss: bool,
     no_shrink: bool,
 ) -> int:
@@ -123,6 +128,9 @@ def sim(
     Each seed draws its own cluster, load and mixture of faults. The same seed always gives the same run. After every
     event the simulator checks the invariants of Raft and of the queues. At the end of a run the faults stop. Within a
     bounded time the cluster must then elect leaders, and all nodes must reach the same log.
+
+    The simulator also counts which places of the code the runs reach. A campaign that is large enough to reach a place,
+    and did not reach it, does not pass.
     """
     if accept_loss and world != "protocol":
         raise click.UsageError("--accept-loss needs --world protocol: the stack world never accepts a loss")
@@ -135,6 +143,8 @@ def sim(
     campaign = _Campaign(seeds, wishes, commit, resume)
     campaign.run(jobs or os.cpu_count() or 1, until_failure)
     campaign.show(as_json)
+    if reach and not as_json:
+        campaign.show_reach()
     for failure in campaign.totals.failures[: 0 if no_shrink else MOST_SHRUNK]:
         _explain(failure, wishes, commit)
     return 0 if campaign.complete and campaign.totals.passed else 1
@@ -144,7 +154,7 @@ class _Campaign:
     """Holds the seeds, the totals and the ledger file of one campaign."""
 
     def __init__(self, seeds: Seeds, wishes: Wishes, commit: str, ledger: Path | None) -> None:
-        self.totals = Totals()
+        self.totals = Totals(due=due(PLACES, wishes))
         # Whether all seeds were run; False after an interrupt.
         self.complete = False
         self._seeds = seeds
@@ -188,7 +198,7 @@ class _Campaign:
             self._ledger.add(report)
 
     def show(self, as_json: bool) -> None:
-        totals = self.totals
+        totals, world = self.totals, self._wishes.world
         if as_json:
             print_json(
                 {
@@ -199,6 +209,8 @@ class _Campaign:
                     "figures": dict(totals.figures),
                     "happened": dict(totals.happened),
                     "never_happened": totals.never_happened,
+                    "reached": reach_table.as_json(PLACES, world, totals.reach),
+                    "never_reached": totals.never_reached,
                     "failures": [{"seed": each.seed, "reason": each.reason} for each in totals.failures],
                 }
             )
@@ -206,10 +218,22 @@ class _Campaign:
         rows: list[tuple[str, object]] = [("seeds", totals.seeds), ("simulated hours", f"{totals.hours:,.1f}")]
         rows += [(name, f"{count:,}") for name, count in totals.figures.items()]
         rows += [(f"fault: {name}", f"{count:,}") for name, count in sorted(totals.happened.items())]
+        rows += reach_table.summary(PLACES, world, totals.reach)
         rows += [("failures", len(totals.failures))]
         print_table(("what", "how many"), rows)
         if totals.never_happened:
             say(f"scheduled, but never had an effect: {', '.join(totals.never_happened)}. This campaign does not pass.")
+        if missing := reach_table.not_reached(PLACES, world, totals.reach):
+            say(f"not reached ({len(missing)}): {'; '.join(missing)}")
+        for name in totals.never_reached:
+            say(
+                f"place {name!r} was never reached, and {totals.due[name]:,} seeds are enough to reach it. This "
+                "campaign does not pass: find out why no run gets there any more."
+            )
+
+    def show_reach(self) -> None:
+        """Print how often each place was reached, and the seeds that reached it first."""
+        print_table(reach_table.HEAD, list(reach_table.rows(PLACES, self._wishes.world, self.totals.reach)))
 
 
 def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> str:

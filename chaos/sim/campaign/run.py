@@ -13,12 +13,14 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from chaos.sim.campaign.swarm import Options, Wishes, draw
 from chaos.sim.engine import schedule as schedules
 from chaos.sim.engine.schedule import Schedule
+from chaos.sim.reach.counts import RunReach
+from chaos.sim.reach.places import probes_of
 from chaos.sim.world import World
 
 # Worlds are imported when they are used, because the stack world needs more packages than the protocol world.
@@ -49,6 +51,9 @@ class SeedReport:
     scheduled: Mapping[str, int]
     happened: Mapping[str, int]
     figures: Mapping[str, int]
+    # How often the run reached each place (chaos/sim/reach), and when for the first time.
+    reached: Mapping[str, int] = field(default_factory=dict)
+    first_reached_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -70,12 +75,13 @@ MakeWorld = Callable[[Options], World]
 def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> SeedReport:
     """Run a seed. If `schedule` is given, for example a shortened schedule, the run uses `schedule` instead of the
     schedule that the seed would draw."""
-    options = draw(seed, wishes)
+    options, reach = draw(seed, wishes), RunReach()
     events = schedules.make(options) if schedule is None else schedule
-    with _garbage_stays():
+    with _garbage_stays(), probes_of(wishes.world).active(reach.note):
         world = (make_world or world_of(wishes.world))(options)
+        reach.now_s = world.loop.time
         try:
-            return _run(world, options, events)
+            return _run(world, options, events, reach)
         finally:
             world.close()
 
@@ -99,7 +105,7 @@ def world_of(name: str) -> MakeWorld:
     return made
 
 
-def _run(world: World, options: Options, events: Schedule) -> SeedReport:
+def _run(world: World, options: Options, events: Schedule, reach: RunReach) -> SeedReport:
     loop = world.loop
     world.start_workload()
     for event in events:
@@ -110,14 +116,14 @@ def _run(world: World, options: Options, events: Schedule) -> SeedReport:
     if not _stopped(world):
         world.stop_faults()
         missing = world.settle(SETTLE_MS)
-    return _report(world, options, events, missing)
+    return _report(world, options, events, missing, reach)
 
 
 def _stopped(world: World) -> bool:
     return bool(world.violations() or world.loop.errors)
 
 
-def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> SeedReport:
+def _report(world: World, options: Options, events: Schedule, missing: list[str], reach: RunReach) -> SeedReport:
     violations = [str(violation) for violation in world.violations()]
     violations += [f"{type(error).__name__}: {error}" for error in world.loop.errors if not violations]
     happened = {name: count for name, count in sorted(world.happened.items()) if count}
@@ -134,4 +140,6 @@ def _report(world: World, options: Options, events: Schedule, missing: list[str]
         scheduled=dict(sorted(Counter(event.kind for event in events).items())),
         happened=happened,
         figures=dict(world.figures()),
+        reached=dict(sorted(reach.times.items())),
+        first_reached_ms=dict(sorted(reach.first_ms.items())),
     )

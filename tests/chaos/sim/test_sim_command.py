@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from chaos.sim.campaign.campaign import run_seeds
 from chaos.sim.campaign.run import SeedReport
 from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.protocol.log import SimLog
+from chaos.sim.reach.places import PLACES
 from cluster.cli import main
 
 pytestmark = pytest.mark.real
@@ -51,6 +53,26 @@ def test_json_is_one_object_and_nothing_else_on_standard_output(capsys: pytest.C
     assert told["happened"] == {}
     assert told["figures"]["acknowledged"] > 0
     assert told["commit"]
+
+
+def test_the_places_that_were_reached_are_told_and_a_missing_one_fails_the_campaign(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = next(each for each in PLACES if each.name == "election: a log that is not up to date gets no vote")
+    nowhere = replace(wanted, name="election: never", when="False", protocol=2)
+    monkeypatch.setattr(command, "PLACES", (replace(wanted, protocol=1), nowhere))
+    assert sim("--seeds", "1", "--minutes", "1", "--jobs", "1", "--reach") == 0
+    assert sim("--seeds", "1..2", "--minutes", "1", "--jobs", "1", "--reach", "--resume", "ledger.jsonl") == 1
+    out, err = capsys.readouterr()
+    assert "place 'election: never' was never reached, and 2 seeds are enough to reach it" in err
+    assert "not reached (1): election: never" in err
+    assert re.search(r"^reached: election +1 of 2 places$", out, re.MULTILINE)
+    assert re.search(r"^election: a log that is not up to date gets no vote +\d+ +2 +1 \(\d+\.\d s\), 2 \(", out, re.M)
+    assert sim("--seeds", "1..2", "--minutes", "1", "--resume", "ledger.jsonl", "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["never_reached"] == ["election: never"]
+    assert told["reached"][wanted.name]["seeds"] == 2
+    assert [first["seed"] for first in told["reached"][wanted.name]["first"]] == [1, 2]
 
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,30 @@
+"""The table of all places, a file for each subject. To add a place, add a line to the file of its subject.
+
+elections.py    elections, leaders, handovers, suspects, members
+following.py    followers, divergences, snapshots, clocks, failures of disks
+starting.py     recovery, checkpoints, votes, writes
+repairing.py    startup repair and scrub repair
+consuming.py    consumer groups, fencing, moved messages, producers, feature levels
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from chaos.sim.reach.place import NEVER, Place
+from chaos.sim.reach.places import consuming, elections, following, repairing, starting
+from chaos.sim.reach.probes import Probes
+
+PLACES: tuple[Place, ...] = (
+    *elections.PLACES,
+    *following.PLACES,
+    *starting.PLACES,
+    *repairing.PLACES,
+    *consuming.PLACES,
+)
+
+
+@cache
+def probes_of(world: str) -> Probes:
+    """Return the probes of the places that this world can reach. Only the modules of these places are imported."""
+    return Probes(place for place in PLACES if place.seeds(world) != NEVER)

@@ -1,0 +1,61 @@
+"""Places of consumer groups, fencing, moved messages, producers, and feature levels."""
+
+from __future__ import annotations
+
+from chaos.sim.reach.place import RARE, Place
+
+PROGRESS, CLAIMS = "ledger.state.progress_table:ProgressTable", "ledger.broker.consumer_groups.claims:QueueClaims"
+GROUP = "ledger.state.consumer_group_table:ConsumerGroup"
+SEQUENCE = "ledger.state.sequence:Sequence"
+COORDINATOR = "ledger.broker.consumer_groups.coordinator:Coordinator"
+
+# fmt: off
+PLACES = (
+    Place("fencing: a claim has an older epoch than the last claim", f"{PROGRESS}.claim", "raise _fenced", stack=RARE),
+    Place("fencing: a claim fences an earlier epoch", f"{PROGRESS}.claim", "progress.epoch = epoch",
+          "progress.epoch < epoch", stack=RARE),
+    Place("fencing: a request has an older epoch", f"{PROGRESS}._owned", "raise _fenced",
+          "progress is not None and epoch < progress.epoch", stack=RARE),
+    Place("fencing: a request has a newer epoch than any claim", f"{PROGRESS}._owned", "raise _fenced",
+          "progress is not None and epoch > progress.epoch", stack=RARE),
+    Place("fencing: a request is from before a reset", f"{PROGRESS}._owned", "raise _fenced",
+          "progress is not None and epoch == progress.epoch and resets != progress.resets", stack=RARE),
+
+    Place("move: to a retry topic", f"{CLAIMS}.move", "future =", "not wanted.give_up", stack=RARE),
+    Place("move: to the dead letters", f"{CLAIMS}.move", "future =", "wanted.give_up", stack=RARE),
+    Place("move: refused, because the queue is being claimed", f"{CLAIMS}.move", "raise BusyError", stack=RARE),
+    Place("move: asked for again while it is under way", f"{CLAIMS}.move", "return moving", stack=RARE),
+    Place("move: asked for again after it was made", f"{CLAIMS}.move", "return None", stack=RARE),
+    Place("move: another move of the queue is under way", f"{CLAIMS}.move", "progress =", "others > 0", stack=RARE),
+    Place("move: settles a message behind one that is not finished", f"{PROGRESS}.settle", "insort(",
+          "offset > progress.offset", stack=RARE),
+    Place("move: an offset passes settled messages", f"{PROGRESS}._advance", "del settled", "passed > 0", stack=RARE),
+    Place("move: a reset forgets settled messages", f"{PROGRESS}.reset", "progress.offset, progress.settled =",
+          "progress.settled", stack=RARE),
+
+    Place("group: a silent member is removed", f"{COORDINATOR}._give_up", stack=RARE),
+    Place("group: silent members stay, because the leader cannot write", f"{COORDINATOR}._give_up",
+          'log.info("consumer group', stack=RARE),
+    Place("group: another node becomes the coordinator", f"{COORDINATOR}._begin", "", "term > 0", stack=RARE),
+    Place("group: members change while an assignment is computed", f"{COORDINATOR}._assigned", "return False",
+          stack=RARE),
+    Place("group: members change while an assignment is committed", f"{COORDINATOR}._commit", "return False",
+          stack=RARE),
+    Place("group: a member waits for a queue that another member owns", f"{GROUP}._aim",
+          "self.members[share.owner].version = index", "target != share.owner", stack=RARE),
+    Place("group: a queue goes back to its owner before it was released", f"{GROUP}._aim",
+          "self.members[share.owner].version = index", "target == share.owner", stack=RARE),
+    Place("group: a released queue gets its next owner", f"{GROUP}.release", "self._give(queue", stack=RARE),
+    Place("group: a removed member's queue gets its next owner", f"{GROUP}.leave", "self._give(queue", stack=RARE),
+    Place("group: the owner of a queue keeps it in a new assignment", f"{GROUP}._aim", "was, share.target =",
+          "target and share.owner == target", stack=RARE),
+
+    Place("producer: a batch is a repeat", f"{SEQUENCE}.check", "return Duplicate(record)", protocol=RARE, stack=RARE),
+    Place("producer: the result of a repeat is not remembered any more", f"{SEQUENCE}.check", "return Forgotten",
+          protocol=RARE, stack=RARE),
+    Place("producer: a batch leaves a gap", f"{SEQUENCE}.check", "return SequenceGap", protocol=RARE, stack=RARE),
+
+    Place("level: a feature level is raised", "ledger.state.machine:State._raise_feature_level",
+          "self.feature_level = max", "level > self.feature_level", stack=RARE),
+)
+# fmt: on
