@@ -52,11 +52,16 @@ test-quick: $(VENV)/.test ## the tests that need neither sockets nor other proce
 coverage: $(VENV)/.test ## the whole test suite, and which lines and branches it ran: coverage/index.html
 	$(BIN)/pytest -m "not floor" $(PARALLEL) --cov --cov-report=term --cov-report=html:coverage
 
-check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
+# What must fit the text of the code: planted faults, and the places that the simulator counts.
+FITS := tests/mutants/test_mutants.py::test_a_mutant_fits_the_code_and_changes_it \
+    tests/gates/test_gates.py::test_a_plant_fits_the_code_and_changes_it \
+    tests/chaos/sim/test_sim_reach.py::test_each_place_fits_the_code
+
+check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh, planted faults fit the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy docs/site pyspark_ledgermq pyspark_ledgermq_log pytest_ledgermq
-	$(BIN)/pytest tests/test_architecture.py
+	$(BIN)/pytest tests/test_architecture.py $(FITS)
 
 docs: $(VENV)/.docs ## the documents as a site that needs no network: build/site/index.html; a warning is an error
 	scripts/site $(VENV) build/site

@@ -5,6 +5,8 @@ the code or the simulator changes (`make mutants`). The format of a file in `pat
 
     # the reason why this change is a fault
     world: stack                                   optional; the default is `protocol`
+    options: --minutes 1 --faults kill             optional: what `ledgermq sim` gets; the default is `--minutes 5`
+    hole: no run waits so long                     optional: why the simulator does not catch the fault
     in raft/core/leader.py
     -        if held <= server.commit or ...        must occur exactly once in the file; else the mutant is stale
     +        if held <= server.commit:              the replacement
@@ -20,6 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATCHES = Path(__file__).parent / "patches"
+HEADS = ("world: ", "options: ", "hole: ")
+# Options of `ledgermq sim`, unless the file of a mutant has its own.
+USUAL_OPTIONS = ("--minutes", "5")
 PRODUCT = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
 
 
@@ -35,6 +40,9 @@ class Mutant:
     name: str
     world: str
     changes: tuple[Change, ...]
+    options: tuple[str, ...] = USUAL_OPTIONS
+    # Why the simulator does not catch the fault; "" if it must catch it.
+    hole: str = ""
 
 
 class StaleMutantError(Exception):
@@ -47,8 +55,10 @@ def mutants() -> list[Mutant]:
 
 def read(path: Path) -> Mutant:
     lines = path.read_text().splitlines(keepends=True)
-    worlds = [line.removeprefix("world: ").strip() for line in lines if line.startswith("world: ")]
-    return Mutant(path.stem.replace("_", " "), worlds[0] if worlds else "protocol", tuple(_changes(lines)))
+    heads = dict(line.strip().split(": ", 1) for line in lines if line.startswith(HEADS))
+    options = tuple(heads["options"].split()) if "options" in heads else USUAL_OPTIONS
+    name, world = path.stem.replace("_", " "), heads.get("world", "protocol")
+    return Mutant(name, world, tuple(_changes(lines)), options, heads.get("hole", ""))
 
 
 def _changes(lines: list[str]) -> Iterator[Change]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.catalogue import ROOT, Change, Mutant, StaleMutantError, mutants, plant
+from tests.mutants.catalogue import ROOT, Change, Mutant, StaleMutantError, mutants, plant, read
 from tests.mutants.typed import TypedCopy
 
 
@@ -19,8 +19,18 @@ def copied(mutant: Mutant, directory: Path) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(mutants()) >= 16
+    assert len(mutants()) >= 58
     assert {mutant.world for mutant in mutants()} == {"protocol", "stack"}
+
+
+def test_a_mutant_has_options_and_a_hole_if_its_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a_door_left_open.txt"
+    path.write_text("# why\nworld: stack\noptions: --minutes 1 --faults kill\nhole: no run\nin a.py\n-a\n+b\n")
+    assert read(path) == Mutant(
+        "a door left open", "stack", (Change("a.py", "a\n", "b\n"),), ("--minutes", "1", "--faults", "kill"), "no run"
+    )
+    path.write_text("# why\nin a.py\n-a\n+b\n")
+    assert read(path) == Mutant("a door left open", "protocol", (Change("a.py", "a\n", "b\n"),), ("--minutes", "5"))
 
 
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
