@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.mutants.catalogue import ROOT, Mutant, copy_of_the_code, plant
@@ -26,8 +27,16 @@ class TypedCopy:
         """Plant the fault, return mypy's errors for the changed files, and restore the code. Return "" if the planted
         code has no errors.
         """
-        files = sorted({change.file for change in mutant.changes})
         plant(mutant, self._directory)
+        return self._errors(sorted({change.file for change in mutant.changes}))
+
+    def errors_with(self, sources: Mapping[str, str]) -> str:
+        """Replace these files, return mypy's errors for them, and restore the code."""
+        for file, source in sources.items():
+            (self._directory / file).write_text(source)
+        return self._errors(sorted(sources))
+
+    def _errors(self, files: Sequence[str]) -> str:
         command = (sys.executable, "-m", "mypy", "--no-warn-unreachable", "--no-error-summary", *files)
         checked = subprocess.run(command, cwd=self._directory, capture_output=True, text=True, check=False)
         for file in files:

@@ -89,7 +89,7 @@ def probed_tree(
     """Return the syntax tree of a module with the probes of its places, and the places that fit. Add an error to
     `misfits` for each place that does not fit."""
     tree, lines, fitting = ast.parse(source), source.splitlines(), []
-    found = [(place, _body_of(tree, lines, place)) for place in places]  # before the tree changes
+    found = [(place, target_of(tree, lines, place)) for place in places]  # before the tree changes
     for place, target in found:
         if target is None:
             misfits.append(PlaceDoesNotFitError(_misfit(place)))
@@ -114,7 +114,7 @@ def _probe(place: Place, statement: ast.stmt) -> ast.stmt:
     return probe
 
 
-def _body_of(tree: ast.Module, lines: list[str], place: Place) -> tuple[list[ast.stmt], ast.stmt] | None:
+def target_of(tree: ast.Module, lines: list[str], place: Place) -> tuple[list[ast.stmt], ast.stmt] | None:
     """Return the statement before which the place is, and the block that contains the statement."""
     function = _definition(tree, place.qualname)
     if function is None:

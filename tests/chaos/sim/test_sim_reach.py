@@ -3,8 +3,9 @@ that misses a place fails."""
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,8 +22,10 @@ from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.reach.counts import CampaignReach, FirstSeed, due
 from chaos.sim.reach.place import NEVER, RARE, Place
 from chaos.sim.reach.places import PLACES, probes_of
-from chaos.sim.reach.probes import HOOK, Probes
+from chaos.sim.reach.probes import HOOK, Probes, target_of
 from chaos.sim.reach.reach_table import as_json, not_reached, rows, summary
+from tests.mutants.catalogue import ROOT
+from tests.mutants.typed import TypedCopy
 
 SUBJECTS = "recovery repair snapshot members suspect fencing move transfer"
 
@@ -243,3 +246,29 @@ def test_the_table_tells_of_each_world_what_it_reached() -> None:
         "door: opens": {"times": 2, "seeds": 1, "first": [{"seed": 5, "at_ms": 1_500}]},
         "door: closes": {"times": 0, "seeds": 0, "first": []},
     }
+
+
+@pytest.mark.real
+def test_the_conditions_of_places_name_only_what_exists(tmp_path: Path) -> None:
+    copy = TypedCopy(tmp_path)
+    by_module: defaultdict[str, list[Place]] = defaultdict(list)
+    for each in PLACES:
+        by_module[each.module].append(each)
+    conditions = {f"{module.replace('.', '/')}.py": with_conditions(places) for module, places in by_module.items()}
+    assert copy.errors_with(conditions) == ""
+    path = "raft/core/transfer.py"
+    wrong = conditions[path].replace("not self._holds_all(to)", "not self._holds_nothing(to)", 1)
+    assert "_holds_nothing" in copy.errors_with({path: wrong})
+
+
+def with_conditions(places: list[Place]) -> str:
+    """Return the source of the module of these places, with an `if` for each condition."""
+    lines = (ROOT / f"{places[0].module.replace('.', '/')}.py").read_text().splitlines()
+    inserted = defaultdict(list)
+    for each in places:
+        target = target_of(ast.parse("\n".join(lines)), lines, each)
+        assert target is not None
+        _, statement = target
+        if each.when:
+            inserted[statement.lineno - 1].append(f"{' ' * statement.col_offset}if {each.when}: pass  # noqa")
+    return "\n".join(text for number, line in enumerate(lines) for text in (*inserted[number], line)) + "\n"
