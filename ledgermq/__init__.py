@@ -9,10 +9,11 @@
         async for message in consumer:
             print(message.queue, message.offset, message.value)
 
-`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with `Async`
-are for asyncio. All errors are subclasses of `LedgerError`, and are in `ledgermq.errors`. `ledgermq.validation`
-validates replicas, and `ledgermq.spark` starts Spark sessions. `ledgermq.testing` has clusters for tests, and
-`ledgermq.embedded` a node in your own process. All loggers of the clients are children of the logger `ledgermq`.
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with
+`Async` are for asyncio. All errors are subclasses of `LedgerError`, and are in `ledgermq.errors`. `ledgermq.types`
+has the types of arguments, for annotations. `ledgermq.validation` validates replicas, and `ledgermq.spark` starts
+Spark sessions. `ledgermq.testing` has clusters for tests, and `ledgermq.embedded` a node in your own process. All
+loggers of the clients are children of the logger `ledgermq`.
 
 A public name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`,
 `ledger`, `cluster` and `chaos` contain the implementation; any new version can change their names.
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
         OffsetReset,
         QueueConsumption,
     )
-    from ledger.client.admin.users_admin import UserSummary
+    from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
     from ledger.client.consumer.consumer import AsyncConsumer
+    from ledger.client.consumer.cursor import QueueBatch
     from ledger.client.group.group_batch import GroupBatch
     from ledger.client.group.group_consumer import AsyncGroupConsumer
     from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
@@ -89,6 +91,7 @@ _HOMES = {
     "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
     "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
     "ConsumerGroupSummary": "ledger.client.admin.consumer_group_records",
+    "DelegatedTokenText": "ledger.client.admin.users_admin",
     "Doubt": "ledger.client.records",
     "GroupBatch": "ledger.client.group.group_batch",
     "GroupConsumer": "ledger.client.sync.group_clients",
@@ -104,10 +107,12 @@ _HOMES = {
     "OutgoingMessage": "ledger.client.producer.outgoing",
     "Producer": "ledger.client.sync.clients",
     "PushConsumer": "ledger.client.sync.group_clients",
+    "QueueBatch": "ledger.client.consumer.cursor",
     "QueueConsumption": "ledger.client.admin.consumer_group_records",
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
+    "RocketmqSecret": "ledger.client.admin.users_admin",
     "Rule": "ledger.access.rules",
     "ShardStatus": "ledger.client.records",
     "TopicDescription": "ledger.client.records",
@@ -130,6 +135,7 @@ __all__ = [
     "ConsumerGroupDescription",
     "ConsumerGroupMember",
     "ConsumerGroupSummary",
+    "DelegatedTokenText",
     "Doubt",
     "GroupBatch",
     "GroupConsumer",
@@ -145,10 +151,12 @@ __all__ = [
     "OutgoingMessage",
     "Producer",
     "PushConsumer",
+    "QueueBatch",
     "QueueConsumption",
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",
+    "RocketmqSecret",
     "Rule",
     "ShardStatus",
     "TopicDescription",

@@ -15,8 +15,8 @@
 
 from cluster.testing.async_cluster import AsyncCluster
 from cluster.testing.cluster import Cluster
-from cluster.testing.fixtures import cluster_fixture
+from cluster.testing.fixtures import Scope, cluster_fixture
 from cluster.testing.node_files import Setting
 from cluster.testing.processes import ClusterError
 
-__all__ = ["AsyncCluster", "Cluster", "ClusterError", "Setting", "cluster_fixture"]
+__all__ = ["AsyncCluster", "Cluster", "ClusterError", "Scope", "Setting", "cluster_fixture"]

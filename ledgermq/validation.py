@@ -11,9 +11,23 @@ install ledgermq`. The page that `validate(out=...)` writes needs `pip install '
 needs `pip install 'ledgermq[spark]'`.
 """
 
+from ledger.validation.judging.engine import Engine
 from ledger.validation.judging.plain_engine import PlainEngine
-from ledger.validation.report.report import ValidationReport
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.report.report import AcknowledgedReport, ReplicaReport, ShardReport, ValidationReport
 from ledger.validation.report.summary import as_text
-from ledger.validation.validate import validate
+from ledger.validation.validate import OnPlan, validate
 
-__all__ = ["PlainEngine", "ValidationReport", "as_text", "validate"]
+__all__ = [
+    "AcknowledgedReport",
+    "Engine",
+    "OnPlan",
+    "PlainEngine",
+    "ReplicaReport",
+    "ShardReport",
+    "ValidationReport",
+    "Violation",
+    "ViolationKind",
+    "as_text",
+    "validate",
+]

@@ -27,6 +27,7 @@ MODULES = (
     "ledgermq.spark",
     "ledgermq.testing",
     "ledgermq.testcontainers",
+    "ledgermq.types",
     "ledgermq.validation",
 )
 

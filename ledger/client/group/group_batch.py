@@ -78,7 +78,8 @@ class GroupBatch:
         return times if self._there is None else times[self._there]
 
     def messages(self) -> list[Message]:
-        """Return all messages as objects, for example to pass one of them to reconsume_later()."""
+        """Return all messages as objects, for example to pass one of them to reconsume_later(). The values are
+        bytes."""
         made = messages_of(
             self.batch,
             topic=self.topic,

@@ -289,8 +289,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
 
         `table` is a pyarrow.Table, or a mapping of names to columns: Arrow arrays, numpy arrays, or lists. `value` and
         `key` name the columns with the values and keys of the messages. These columns have bytes or text, which is sent
-        as UTF-8. A row without a key goes to any queue; with `queue`, all rows go to this queue. All other rows go to
-        the queues to which send() sends their keys.
+        as UTF-8; a `serializer` is not used. A row without a key goes to any queue; with `queue`, all rows go to this
+        queue. All other rows go to the queues to which send() sends their keys.
 
         The rows become batches without a Python object for each row. Raises InvalidArgumentError if a column is missing
         or has items of another type, and the same errors as send_many.

@@ -6,11 +6,10 @@ only the send of this message fails. The error message of the failed send names 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import index
 
-from ledger.client.producer.producer_batch import Headers
 from ledger.errors import InvalidArgumentError
 
 
@@ -23,7 +22,7 @@ class UnplacedMessage:
     value: bytes
     key: bytes | None = None
     tag: str | None = None
-    headers: Headers = ()
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 # `selector(message, queues)` returns a queue, 0 to queues - 1, or None for the default choice. It is called on the

@@ -1,0 +1,40 @@
+"""The types in the signatures of the clients, for annotations in your program.
+
+    from ledgermq.types import Listener, RebalanceCallback
+
+What the calls return, such as `RecordMetadata` and `Message`, is in `ledgermq` itself.
+"""
+
+from ledger.batch.columns import BinaryColumn, Columns, HeaderColumn, Headers
+from ledger.client.admin.consumer_groups_admin import ResetTarget
+from ledger.client.admin.members_admin import OnProgress
+from ledger.client.admin.offsets import QueueTimes
+from ledger.client.consumer.consumer import Start
+from ledger.client.group.claiming import GroupStart
+from ledger.client.group.push_consumer import Listener, OnError
+from ledger.client.group.rebalance_callbacks import RebalanceCallback
+from ledger.client.producer.arguments import GivenHeaders
+from ledger.client.producer.fault_table import Steps
+from ledger.client.producer.queue_selector import QueueSelector
+from ledger.client.producer.table import Table
+from ledger.client.signals import Reading
+
+__all__ = [
+    "BinaryColumn",
+    "Columns",
+    "GivenHeaders",
+    "GroupStart",
+    "HeaderColumn",
+    "Headers",
+    "Listener",
+    "OnError",
+    "OnProgress",
+    "QueueSelector",
+    "QueueTimes",
+    "Reading",
+    "RebalanceCallback",
+    "ResetTarget",
+    "Start",
+    "Steps",
+    "Table",
+]
