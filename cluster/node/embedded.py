@@ -20,6 +20,7 @@ from cluster.node.node import Node, NodeError
 from cluster.node.process.vital import Vital
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.settings import GivenSettings, SettingsError
+from ledger.client.sync.loop_thread import LoopThread, started, stopped
 from ledger.local_socket import socket_address
 from store import StoreError
 
@@ -56,8 +57,12 @@ class EmbeddedNode:
         async with EmbeddedNode("data") as node, AsyncProducer(node.bootstrap) as producer:
             ...
 
-    Synchronous clients in other threads of the program, and other programs of the same user, may use `bootstrap` too.
-    The event loop serves the node, so a program that blocks its event loop blocks the node.
+        with EmbeddedNode("data") as node, Producer(node.bootstrap) as producer:  # in a program without asyncio
+            ...
+
+    With `async with`, the node runs on the event loop of the program, and a program that blocks its event loop blocks
+    the node. With `with`, the node runs on an event loop of its own, in a thread. In both cases synchronous clients in
+    other threads of the program, and other programs of the same user, may use `bootstrap` too.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class EmbeddedNode:
         self._node: Node | None = None
         self._vital: _EmbeddedVital | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._thread: LoopThread | None = None  # of a `with` block
 
     @property
     def bootstrap(self) -> str:
@@ -124,6 +130,11 @@ class EmbeddedNode:
             self._watch = None
         await (node.stop() if self._vital.failure is None else node.abandon())
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the node has failed, or None. `wait_failed` says what that means."""
+        return None if self._vital is None else self._vital.failure
+
     async def wait_failed(self) -> BaseException:
         """Wait until the node fails, and return why. A node fails if it finds a broken invariant in its memory. From
         then on it answers nobody and writes nothing. End the process: the next start recovers the data, as after a
@@ -142,6 +153,17 @@ class EmbeddedNode:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def __enter__(self) -> Self:
+        if self._node is not None:
+            raise EmbeddedNodeError(f"the node with the data {self._data} runs already")
+        self._thread = started(self, "ledgermq-embedded-node")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            stopped(self.stop(), thread)
 
     def _settings(self) -> GivenSettings:
         if wrong := sorted(_NOT_EMBEDDED & set(self._given)):

@@ -12,12 +12,13 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from cluster.node.process.sockets import opened, sockets_of_this_process
-from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Producer
+from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Consumer, Producer
 from ledgermq.embedded import EmbeddedNode, EmbeddedNodeError
 
 pytestmark = pytest.mark.real
@@ -56,6 +57,29 @@ async def test_consumer_groups_and_threads_use_it(tmp_path: Path) -> None:
         await asyncio.to_thread(send)
         async with AsyncGroupConsumer("orders", group="billing", bootstrap_servers=node.bootstrap) as consumer:
             assert (await anext(consumer)).value == b"from a thread"
+
+
+def test_a_program_without_asyncio_uses_it_in_a_with_block(tmp_path: Path) -> None:
+    threads = threading.enumerate()
+    for value in (b"1", b"2"):
+        with EmbeddedNode(tmp_path) as node:
+            with Admin(node.bootstrap) as admin, Producer(node.bootstrap) as producer:
+                admin.create_topic("orders", 1, exist_ok=True)
+                producer.send("orders", value)
+            with pytest.raises(EmbeddedNodeError, match="runs already"), node:
+                pass
+            assert node.failure is None
+    with EmbeddedNode(tmp_path) as node, Consumer("orders", bootstrap_servers=node.bootstrap) as consumer:
+        assert [next(consumer).value for _ in range(2)] == [b"1", b"2"]
+    assert {thread.name for thread in threading.enumerate()} - {thread.name for thread in threads} == set()
+
+
+def test_a_with_block_that_cannot_start_leaves_no_thread(tmp_path: Path) -> None:
+    with EmbeddedNode(tmp_path):
+        threads = threading.active_count()
+        with pytest.raises(EmbeddedNodeError, match="another"), EmbeddedNode(tmp_path):
+            pass
+        assert threading.active_count() == threads
 
 
 async def test_only_the_user_reaches_it(tmp_path: Path) -> None:
