@@ -35,6 +35,9 @@ log = logging.getLogger("ledgermq.broker.coordinator")
 
 # Interval of the checks for silent members.
 CHECK_S = 0.5
+# The longest time between two checks that counts as silence of the members. After a longer time this node itself was
+# held up, and has not read the heartbeats that came meanwhile.
+LONGEST_CHECK_S = 1.0
 # An assignment begins after members have not changed for this time, so members that join together are assigned
 # together.
 GATHER_S = 0.05
@@ -60,6 +63,7 @@ class Coordinator:
         self._term = 0
         # (consumer group, member) -> time of the last heartbeat in this term, or of the first check without one.
         self._heard_ms: dict[tuple[str, str], float] = {}
+        self._checked_ms = monotonic_ms()
         # Assignments that were committed while this node led.
         self.rebalances = 0
         # By consumer group: assignments that are due or under way.
@@ -211,11 +215,14 @@ class Coordinator:
         if not term:
             return
         now, heard = self._monotonic_ms(), dict(self._heard_ms)
+        held_up_ms = max(now - self._checked_ms - LONGEST_CHECK_S * 1000, 0.0)
+        self._checked_ms = now
         self._heard_ms.clear()  # and keep the present members
         for group in self._replica.state.consumption.groups:
             silent = []
             for name, member in group.members.items():
-                last = self._heard_ms[group.name, name] = heard.get((group.name, name), now)
+                last = min(heard.get((group.name, name), now) + held_up_ms, now)
+                self._heard_ms[group.name, name] = last
                 if now - last > member.details.session_timeout_ms:
                     silent.append(name)
             if silent:
@@ -226,6 +233,7 @@ class Coordinator:
         """Forget all heartbeats and end all waiting requests, because a term of this node as leader begins or ends.
         Heartbeats that an earlier leader received do not count."""
         self._term = term
+        self._checked_ms = self._monotonic_ms()
         self._heard_ms.clear()
         self._assignment_waiters.dismiss()
 
