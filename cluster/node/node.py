@@ -102,7 +102,9 @@ class Node:
         password = first_password(settings)
         identity = self._identity = node_identity(settings, is_reachable=embedded is None)
         self._registry = CollectorRegistry()
-        self._meters = Meters(self._registry, settings.cluster, settings.node)
+        self._meters = Meters(
+            self._registry, settings.cluster, settings.node, flush=settings.flush, write=settings.write
+        )
         dialer = identity.dialer
         self._runtime = Runtime(
             self._make_transport,

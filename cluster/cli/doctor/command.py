@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import click
 
-from cluster.cli.doctor.findings import Finding, findings
+from cluster.cli.doctor.finding import Finding
+from cluster.cli.doctor.findings import findings
 from cluster.cli.doctor.observation import Observation, observe
 from cluster.cli.options import bootstrap_option, format_option
 from cluster.cli.output import counted, print_json, say
@@ -21,9 +22,9 @@ from cluster.cli.output import counted, print_json, say
 def doctor(bootstrap: str, output: str) -> int:
     """List what is wrong with the cluster, the most urgent first, each with the command that helps.
 
-    The doctor asks all nodes for their replicas, members, consumer groups, metrics and certificates. It changes
-    nothing. "critical" means that messages cannot be written or read, or soon cannot. "warning" means that something
-    must be done. "note" means that nothing must be done now.
+    The doctor asks all nodes for their replicas, members, holds, consumer groups, metrics and certificates. It
+    changes nothing. "critical" means that messages cannot be written or read, or soon cannot. "warning" means that
+    something must be done. "note" means that nothing must be done now.
 
     The exit status is 0 if there is no critical finding and no warning, otherwise 1.
     """

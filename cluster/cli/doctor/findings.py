@@ -12,18 +12,16 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
+from cluster.cli.doctor.durability import durability, holds
+from cluster.cli.doctor.finding import Finding, Urgency
 from cluster.cli.doctor.observation import Observation
 from cluster.cli.output import counted
 from ledger.client.records import NodeStatus, ShardStatus
 from ledger.local_socket import is_socket
 from ledger.state.feature_levels import LATEST_LEVEL
 from raft.cluster_clock import TOLERANCE_MS, clock_sentence
-
-Urgency = Literal["critical", "warning", "note"]
 
 DISK_CRITICAL = 0.95
 DISK_WARNING = 0.85
@@ -38,16 +36,6 @@ _INFO = "ledgermq cluster info"
 _ORDER: tuple[Urgency, ...] = ("critical", "warning", "note")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong: what it is, and the command that helps. `code` names the kind, for programs."""
-
-    urgency: Urgency
-    code: str
-    what: str
-    command: str
-
-
 def findings(seen: Observation, now: datetime) -> list[Finding]:
     """Return what is wrong with the observed cluster, the most urgent first. `now` is the time of the observation."""
     if seen.unavailable:
@@ -56,7 +44,9 @@ def findings(seen: Observation, now: datetime) -> list[Finding]:
                 "critical", "no-node-answers", seen.unavailable, "ledgermq dev start  (or start the nodes' service)"
             )
         ]
-    found = [finding for rule in _RULES for finding in rule(seen)] + list(_certificates(seen, now))
+    found = (
+        [finding for rule in _RULES for finding in rule(seen)] + list(_certificates(seen, now)) + list(holds(seen, now))
+    )
     return sorted(found, key=lambda finding: _ORDER.index(finding.urgency))
 
 
@@ -286,6 +276,7 @@ _RULES: tuple[Callable[[Observation], Iterator[Finding]], ...] = (
     _waiting,
     _disks,
     _clocks,
+    durability,
     _versions,
     _voters,
     _groups,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)", re.ASCII)
 _SHARD = re.compile(r'shard="(\d+)"', re.ASCII)
+_FLUSH = re.compile(r'flush="(sync|async)"')
+_WRITE = re.compile(r'write="(direct|mapped|staged)"')
 _MOST_CHARACTERS = 16 << 20
 
 
@@ -17,13 +19,15 @@ class NodeFigures:
 
     `disk_use` is the used part of the disk, from 0 to 1; None if the node has not measured it. `flush_s` is the mean
     time of an fsync in seconds, and `flushes` the number of measured fsyncs. `repairing` has the shards whose log is
-    damaged and under repair.
+    damaged and under repair. `flush` and `write` are settings of the node; an old node does not tell them.
     """
 
     disk_use: float | None = None
     flush_s: float = 0.0
     flushes: int = 0
     repairing: tuple[int, ...] = ()
+    flush: str = ""
+    write: str = ""
 
 
 def figures_of(text: str) -> NodeFigures:
@@ -31,6 +35,7 @@ def figures_of(text: str) -> NodeFigures:
     disk_use: float | None = None
     flush_sum = flush_count = 0.0
     repairing: list[int] = []
+    flush = write = ""
     for name, labels, value in _samples(text[:_MOST_CHARACTERS]):
         match name:
             case "ledgermq_disk_use_ratio":
@@ -41,8 +46,15 @@ def figures_of(text: str) -> NodeFigures:
                 flush_count = value
             case "ledgermq_log_damaged" if value and (shard := _SHARD.search(labels)):
                 repairing.append(int(shard[1]))
+            case "ledgermq_node_info":
+                flush, write = _first(_FLUSH, labels), _first(_WRITE, labels)
     mean = flush_sum / flush_count if flush_count else 0.0
-    return NodeFigures(disk_use, mean, int(flush_count), tuple(sorted(repairing)))
+    return NodeFigures(disk_use, mean, int(flush_count), tuple(sorted(repairing)), flush, write)
+
+
+def _first(pattern: re.Pattern[str], labels: str) -> str:
+    found = pattern.search(labels)
+    return found[1] if found else ""
 
 
 def _samples(text: str) -> Iterator[tuple[str, str, float]]:

@@ -16,7 +16,7 @@ from cluster.cli.options import REQUEST_TIMEOUT_MS
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_group_records import ConsumerGroupSummary
 from ledger.client.connection.security import NONE, Security, security_of
-from ledger.client.records import Members, NodeStatus
+from ledger.client.records import LogHold, Members, NodeStatus
 from ledger.errors import LedgerError, UnavailableError, told_of
 from ledger.local_socket import is_socket
 from ledger.validation.sources.access import HttpAccess, SourceError
@@ -35,6 +35,7 @@ class Observation:
     nodes: tuple[NodeStatus, ...] = ()
     members: dict[int, Members] = field(default_factory=dict)
     groups: tuple[ConsumerGroupSummary, ...] = ()
+    holds: tuple[LogHold, ...] = ()
     figures: dict[int, NodeFigures] = field(default_factory=dict)
     certificates: dict[int, CertificateState] = field(default_factory=dict)
     unanswered: tuple[str, ...] = ()
@@ -68,6 +69,7 @@ async def _ask(admin: AsyncAdmin, bootstrap: str, security: Security) -> Observa
     led = sorted({shard.shard for node in running for shard in node.shards if shard.role == "leader"})
     members = {shard: await answered(f"members of shard {shard}", admin.members(shard=shard)) for shard in led}
     groups = await answered("consumer groups", admin.list_consumer_groups()) if led else None
+    holds = [await answered(f"holds of shard {shard}", admin.log_holds(shard=shard)) for shard in led]
     figures = await asyncio.gather(
         *(answered(f"metrics of node {node.node}", _figures(node, security)) for node in running)
     )
@@ -78,6 +80,7 @@ async def _ask(admin: AsyncAdmin, bootstrap: str, security: Security) -> Observa
         nodes=nodes,
         members={shard: found for shard, found in members.items() if found is not None},
         groups=tuple(groups or ()),
+        holds=tuple(hold for held in holds for hold in held or ()),
         figures={node.node: each for node, each in zip(running, figures, strict=True) if each is not None},
         certificates={node.node: each for node, each in zip(running, certificates, strict=True) if each is not None},
         unanswered=tuple(unanswered),

@@ -28,7 +28,9 @@ class Meters:
     """`Meters` has the counters and histograms of a node, which are updated as events happen. A node has one
     `Meters` object."""
 
-    def __init__(self, registry: CollectorRegistry, cluster: str, node: int) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, cluster: str, node: int, *, flush: str = "async", write: str = "direct"
+    ) -> None:
         def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
@@ -79,10 +81,10 @@ class Meters:
         info = Gauge(
             "ledgermq_node_info",
             "Always 1; the labels describe this node.",
-            ["cluster", "node", "version"],
+            ["cluster", "node", "version", "flush", "write"],
             registry=registry,
         )
-        info.labels(cluster, str(node), VERSION).set(1)
+        info.labels(cluster, str(node), VERSION, flush, write).set(1)
 
     def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
         topic = self._topics.label(topic)

@@ -14,7 +14,7 @@ from cluster.cli.doctor.metrics import NodeFigures, figures_of
 from cluster.cli.doctor.observation import Observation
 from ledger.client.admin.consumer_group_records import ConsumerGroupSummary
 from ledger.client.connection.security import Security
-from ledger.client.records import Member, Members
+from ledger.client.records import LogHold, Member, Members
 from ledger.state.feature_levels import LATEST_LEVEL
 from ledgermq import NodeStatus, ShardStatus
 
@@ -59,12 +59,19 @@ def group_of(**changes: Any) -> ConsumerGroupSummary:
     return replace(ConsumerGroupSummary("billing", 1, "average", 4, 0, 0.0, 0, 0), **changes)
 
 
+def held(name: str, *, hours: int, shard: int = 0) -> LogHold:
+    taken_ms = int(NOW.timestamp() * 1000) - hours * 3_600_000
+    return LogHold(name, 7, taken_ms, taken_ms + 24 * 3_600_000, shard)
+
+
 def test_a_healthy_cluster() -> None:
     assert findings(HEALTHY, NOW) == []
     alone = replace(HEALTHY, nodes=(node_of(1),), members={0: members_of(member_of(1))}, groups=(group_of(lag=5),))
     assert findings(alone, NOW) == [], "one node on this machine is for trying things out"
     secured = replace(HEALTHY, nodes=OTHERS, security=TLS, certificates={1: CertificateState(NOW + timedelta(31))})
     assert findings(secured, NOW) == []
+    synced = {node: NodeFigures(flush="sync", write="staged") for node in (1, 2, 3)}
+    assert findings(replace(HEALTHY, figures=synced, holds=(held("spark", hours=0),)), NOW) == []
 
 
 CASES: list[tuple[Observation, str, str, str, str]] = [
@@ -163,6 +170,21 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
         "without a proof",
         "authentication = true",
     ),
+    (
+        replace(HEALTHY, figures={node: NodeFigures(flush="sync" if node == 2 else "async") for node in (1, 2, 3)}),
+        "warning",
+        "flush-differs",
+        "async on node 1 and 3, sync on node 2",
+        'flush = "sync"',
+    ),
+    (replace(HEALTHY, figures={2: NodeFigures(flush="async", write="staged")}), "note", "staged", "node 2", "sync"),
+    (
+        replace(HEALTHY, holds=(held("nightly", hours=2), held("nightly", hours=3, shard=1))),
+        "note",
+        "hold",
+        "the hold nightly keeps the log of shard 0, 1 since 2026-11-24 21:00 UTC, until 2026-11-25 22:00 UTC",
+        "cluster release nightly",
+    ),
     (replace(HEALTHY, unanswered=("metrics of node 2: no",)), "note", "not-checked", "metrics of node 2", "info"),
     (
         replace(HEALTHY, certificates={2: CertificateState(NOW + timedelta(20))}),
@@ -207,7 +229,8 @@ def test_figures_of_a_node() -> None:
             'ledgermq_log_damaged{shard="4"} 0.0',
             "ledgermq_disk_use_ratio nonsense more",
             "ledgermq_disk_use_ratio nonsense",
+            'ledgermq_node_info{cluster="flush=\\"",flush="sync",node="1",version="1.0",write="staged"} 1.0',
         ]
     )
-    assert figures_of(text) == NodeFigures(0.25, 0.05, 30, (3,))
+    assert figures_of(text) == NodeFigures(0.25, 0.05, 30, (3,), "sync", "staged")
     assert figures_of("") == NodeFigures()

@@ -82,7 +82,12 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
     assert following.of("ledgermq_raft_role", shard="0", role="follower") == 1
     assert (leading["ledgermq_raft_is_leader"], following["ledgermq_raft_is_leader"]) == (1, 0)
     assert leading.of("ledgermq_raft_follower_lag_entries", shard="0", peer=str(follower)) == 0
-    assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version=VERSION) == 1
+    assert (
+        leading.of(
+            "ledgermq_node_info", cluster="test", node=str(leader), version=VERSION, flush="async", write="direct"
+        )
+        == 1
+    )
 
     async def lag_is_told() -> bool:
         return (await scrape(fleet.http(leader)))["ledgermq_event_loop_lag_seconds_count"] > 0
