@@ -14,7 +14,10 @@ _VARIABLE = "_LEDGERMQ_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the completion script of SHELL. Load the script in each new shell:
+    """Print the script by which SHELL completes commands, options, profiles, topics and consumer groups.
+
+    Names of topics and groups come from the cluster of the command, if it answers within a second. Load the script in
+    each new shell:
 
     \b
         bash   echo 'eval "$(ledgermq completion bash)"' >> ~/.bashrc

@@ -29,11 +29,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 _LOCAL = "local socket"
+_SECURITY = "security options"
 
 
 def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
     if ctx.resilient_parsing:  # the shell asks for completions
-        return ""
+        return given or ""
     if (local := ctx.meta.get(_LOCAL)) is not None:
         return str(local)
     ask_for_password()
@@ -52,9 +53,26 @@ def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | N
             f"no cluster is named, and the local cluster in {DEFAULT_DIRECTORY} does not run: start it with "
             f"`ledgermq dev start`, give --bootstrap HOST:PORT, or set {BOOTSTRAP_VARIABLE}"
         )
+    return _local_addresses(cluster)
+
+
+def _local_addresses(cluster: DevCluster) -> str:
     if cluster.is_secure:  # the clients of this process use the profile of the local cluster
         os.environ.setdefault(PROFILE_FILE_VARIABLE, str(cluster.credentials.profiles))
     return cluster.bootstrap
+
+
+def meant_cluster(ctx: click.Context) -> str:
+    """Return the addresses of the cluster that a half-typed command means, or "" if it means none. Raises UsageError or
+    BadParameter if an option or the profile cannot be used. Nobody is asked for a password."""
+    if (local := ctx.meta.get(_LOCAL)) is not None:
+        return str(local)
+    os.environ.update(ctx.meta.get(_SECURITY, {}))
+    given = ctx.params.get("bootstrap") or profile_servers()
+    if given:
+        return checked_addresses(given)
+    cluster = DevCluster(DEFAULT_DIRECTORY)
+    return _local_addresses(cluster) if cluster.exists and cluster.running else ""
 
 
 def profile_servers() -> str | None:
@@ -79,8 +97,13 @@ def _to_environment(variable: str) -> Callable[[click.Context, click.Parameter, 
     environment."""
 
     def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
-        if value is not None and not ctx.resilient_parsing:
-            os.environ[variable] = "1" if value is True else str(value)
+        if value is None:
+            return
+        text = "1" if value is True else str(value)
+        if ctx.resilient_parsing:  # the shell asks for completions, and may ask the cluster: see `meant_cluster`
+            ctx.meta.setdefault(_SECURITY, {})[variable] = text
+        else:
+            os.environ[variable] = text
 
     return callback
 
@@ -119,6 +142,8 @@ def _find_socket(ctx: click.Context, _: click.Parameter, data: Path | None) -> N
     if data is None:
         return
     if not (data / SOCKET).exists():
+        if ctx.resilient_parsing:
+            return
         raise click.BadParameter(
             f"{data} has no {SOCKET}: name the data directory of a node that runs with `authentication = true`",
             param_hint="--local",

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 
 import click
 
+from cluster.cli.completed_names import consumer_group_names
 from cluster.cli.failure import CommandError
 from cluster.cli.messages.message import shown
 from cluster.cli.messages.message_writer import MessageWriter, json_format
@@ -43,7 +44,7 @@ def dlq() -> None:
 
 
 @dlq.command("list")
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=consumer_group_names)
 @click.option(
     "--max",
     "most",
@@ -68,7 +69,7 @@ def list_letters(name: str, most: int, everything: bool, bootstrap: str, output:
 
 
 @dlq.command()
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=consumer_group_names)
 @click.option(
     "--max", "most", type=click.IntRange(min=1), help="Resend at most this many, the oldest first.  [default: all]"
 )

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import click
 
+from cluster.cli.completed_names import consumer_group_names, topic_names
 from cluster.cli.messages.start import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
@@ -68,7 +69,7 @@ def list_groups(bootstrap: str, output: str) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=consumer_group_names)
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
@@ -101,7 +102,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=consumer_group_names)
 @click.option(
     "--to",
     "target",
@@ -109,7 +110,11 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     required=True,
     help="The new offset. A time means the first message appended then or later.",
 )
-@click.option("--topic", help="Only this topic. Required if --to is an offset.  [default: all topics that it consumes]")
+@click.option(
+    "--topic",
+    help="Only this topic. Required if --to is an offset.  [default: all topics that it consumes]",
+    shell_complete=topic_names,
+)
 @click.option(
     "--queue",
     "queues",
@@ -147,7 +152,7 @@ def reset(
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=consumer_group_names)
 @click.option("--yes", is_flag=True, help="Delete without a question.")
 @bootstrap_option
 @format_option

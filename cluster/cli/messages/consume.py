@@ -12,6 +12,7 @@ from typing import Literal
 
 import click
 
+from cluster.cli.completed_names import consumer_group_names, topic_names
 from cluster.cli.messages.group_consumption import consume_in_group
 from cluster.cli.messages.line_template import LETTERS, template_format
 from cluster.cli.messages.message_writer import (
@@ -51,7 +52,7 @@ class ConsumeSelection:
 
 
 @click.command()
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=topic_names)
 @click.option(
     "--from",
     "start",
@@ -100,7 +101,11 @@ class ConsumeSelection:
     + ", ".join(f"%{letter} {meaning}" for letter, meaning in LETTERS.items())
     + "; its escapes are \\n, \\t, \\0, \\x1f.",
 )
-@click.option("--group", help="Consume as a member of this consumer group, from its offsets on.")
+@click.option(
+    "--group",
+    help="Consume as a member of this consumer group, from its offsets on.",
+    shell_complete=consumer_group_names,
+)
 @bootstrap_option
 @format_option
 def consume(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_table, say
@@ -72,7 +73,7 @@ def get(place: MessageId, bootstrap: str, output: str) -> None:
 
 
 @message.command()
-@click.option("--topic", required=True, help="Topic to search, in all its queues.")
+@click.option("--topic", required=True, help="Topic to search, in all its queues.", shell_complete=topic_names)
 @click.option("--key", required=True, help="Key of the messages.")
 @click.option(
     "--from",

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.flow import in_turns, limited, paced
 from cluster.cli.messages.json_line import message_of
 from cluster.cli.messages.line_reader import LineReader, Source
@@ -64,7 +65,7 @@ class Plan:
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("--key", help="Key of all messages. All messages then go to one queue.  [default: no key]")
 @click.option(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
+from cluster.cli.completed_names import topic_names
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
 from cluster.cli.question import ask
@@ -57,7 +58,7 @@ def create(name: str, queues: int, if_not_exists: bool, bootstrap: str, output: 
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option(
     "--queues",
     type=click.IntRange(1, 1024),
@@ -86,7 +87,7 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("--yes", is_flag=True, help="Delete without a question.")
 @bootstrap_option
 @format_option
@@ -138,7 +139,7 @@ def list_topics(with_system_topics: bool, bootstrap: str, output: str) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
@@ -163,7 +164,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option(
     "--time",
     "moment",
