@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -143,8 +142,9 @@ async def _prove_password(
     try:
         client = ScramClient(["SCRAM-SHA-256"], user, password, c_nonce=tools.random_bytes(_NONCE_BYTES).hex())
         first = await _ask(stream, security_pb2.AuthenticateRequest(scram=client.get_client_first()))
-        await tools.in_thread(partial(client.set_server_first, first.scram))  # thousands of rounds
-        last = await _ask(stream, security_pb2.AuthenticateRequest(scram=client.get_client_final()))
+        client.set_server_first(first.scram)
+        final = await tools.in_thread(client.get_client_final)  # thousands of rounds
+        last = await _ask(stream, security_pb2.AuthenticateRequest(scram=final))
         client.set_server_final(last.scram)  # the node proves too that it knows the verifier
     except ScramException as error:
         raise AuthenticationError(f"The proof of user {user} failed: {error}.") from None

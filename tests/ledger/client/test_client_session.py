@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
+from collections.abc import Callable
 from typing import Any, cast
 
 import grpc
 import grpc.aio
 import pytest
 
+from ledger.access.password import make_verifier
+from ledger.broker.access.proofs import PasswordProof
 from ledger.client.connection.security import Security
-from ledger.client.connection.session import Session, _ask
+from ledger.client.connection.session import ProofTools, Session, _ask
 from ledger.errors import AuthenticationError, LedgerError, UnavailableError, to_wire
+from ledger.state.access_table import AccessTable, User
 from ledger.v1 import security_pb2
 
 
@@ -65,3 +71,56 @@ async def test_a_node_that_dies_during_a_proof_is_one_that_cannot_be_reached() -
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await _ask(EndedStream(), security_pb2.AuthenticateRequest())
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+class ProvingNode:
+    """A channel to a node that knows one user. The stream is its own call."""
+
+    def __init__(self, access: AccessTable) -> None:
+        self._proof = PasswordProof(access)
+        self._answers: list[security_pb2.AuthenticateResponse] = []
+
+    def stream_stream(self, *_: Any, **__: Any) -> Any:
+        return lambda **_: self
+
+    def unary_unary(self, *_: Any, **__: Any) -> Any:
+        return None
+
+    async def write(self, request: security_pb2.AuthenticateRequest) -> None:
+        if not self._answers:
+            text, token = self._proof.first(request.scram), ""
+        else:
+            text, token = self._proof.final(request.scram)[1], "a token"
+        self._answers.append(security_pb2.AuthenticateResponse(scram=text, token=token))
+
+    async def read(self) -> security_pb2.AuthenticateResponse:
+        return self._answers[-1]
+
+    def cancel(self) -> None: ...
+
+
+async def test_the_rounds_of_a_password_do_not_hold_up_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take about 10 ms, so they belong into a thread."""
+    access = AccessTable()
+    access.users["anna"] = User("anna", verifier=make_verifier("the first password"), since=1)
+    places: list[str] = []
+    where = ["event loop"]
+    rounds = hashlib.pbkdf2_hmac
+
+    def watched(*arguments: Any) -> bytes:
+        places.append(where[-1])
+        return rounds(*arguments)
+
+    async def in_thread(work: Callable[[], Any]) -> Any:
+        where.append("thread")
+        try:
+            return work()
+        finally:
+            where.pop()
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", watched)
+    channel = cast("grpc.aio.Channel", ProvingNode(access))
+    security = Security(user="anna", password="the first password")
+    session = Session(channel, security, ProofTools(secrets.token_bytes, in_thread))
+    assert await session.metadata() == (("authorization", "Bearer a token"),)
+    assert places == ["thread"]
