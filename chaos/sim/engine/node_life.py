@@ -9,7 +9,7 @@ moment. While a process is paused, its loop keeps the due callbacks. The kept ca
 from __future__ import annotations
 
 import asyncio
-from asyncio import events
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
@@ -26,34 +26,23 @@ _ROUNDING_S = 1e-9
 _MOST_CLOSES = 20
 
 
-class LifeHandle(SimHandle):
-    """A callback that the event loop of one simulated process will call."""
-
-    __slots__ = ("outer",)
-
-    outer: SimHandle | None
-
-    def cancel(self) -> None:
-        super().cancel()
-        if self.outer is not None:
-            self.outer.cancel()
-
-
 class Life(_Base):  # type: ignore[misc]
     """The event loop of one process. The function `after_event` is called after each event of this process."""
 
     def __init__(self, loop: SimLoop, after_event: Callable[[], None]) -> None:
         self.over = False
+        self.paused = False
+        self.after_event = after_event
         self._loop = loop
-        self._after_event = after_event
-        self._paused = False
         # Callbacks that became due while the process was paused, in order.
-        self._kept: list[LifeHandle] = []
-        self._tasks: dict[int, asyncio.Task[Any]] = {}
+        self._kept: list[SimHandle] = []
+        # Running tasks in the order of their start.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._task_number = 0
+        self._task_done: Callable[..., object] = self._forget
         # The process's monotonic clock: it showed `_local` at time `_since`, and has run at `_rate` since then.
         self._rate = 1.0
-        self._since = self._local = loop.time()
+        self._since = self._local = loop.now
 
     # -- faults
 
@@ -65,102 +54,93 @@ class Life(_Base):  # type: ignore[misc]
             self._loop.call_soon(self.bury)
 
     def pause(self) -> None:
-        self._paused = True
+        self.paused = True
 
     def go_on(self) -> None:
-        self._paused = False
+        self.paused = False
         kept, self._kept = self._kept, []
         for handle in kept:
-            handle.outer = self._loop.call_soon(self._run, handle)
+            self._loop.soon(handle)
 
-    @property
-    def paused(self) -> bool:
-        return self._paused
+    def keep(self, handle: SimHandle) -> None:
+        """Keep a callback that became due while the process was paused. It runs when the process goes on."""
+        self._kept.append(handle)
 
     def run_at_rate(self, rate: float) -> None:
         """From now on the process's clock runs `rate` times as fast as simulated time."""
-        self._local, self._since, self._rate = self.time(), self._loop.time(), rate
+        self._local, self._since, self._rate = self.time(), self._loop.now, rate
 
     def deliver(self, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
         """Run a callback for an event that comes from outside of the process, such as a message. The callback runs
         now or, if the process is paused, when the process resumes."""
+        if self.over:
+            return
+        if self.paused:
+            self._kept.append(SimHandle(self, self.time(), callback, args, None))
+            return
+        loop = self._loop
+        before, ran = _get_running_loop(), loop.runs
+        _set_running_loop(self)
+        loop.runs = self
+        try:
+            callback(*args)
+        except Killed:
+            assert self.over, "the disk of a process died, but the process is still alive"
+        finally:
+            loop.runs = ran
+            _set_running_loop(before)
         if not self.over:
-            self._run(self._handle(self.time(), callback, args, None))
+            self.after_event()
 
     def bury(self) -> None:
         """Close the coroutines of the ended process now, and do not wait until the garbage collector finds them.
         The code that a coroutine runs while it is closed has no effect, because the process's disk, network
         connections and loop no longer work."""
-        before = events._get_running_loop()
-        events._set_running_loop(self)
+        loop = self._loop
+        before, ran = _get_running_loop(), loop.runs
+        _set_running_loop(self)
+        loop.runs = self
         try:
-            for task in self._tasks.values():
+            for task in [*self._tasks]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _close(task)
         finally:
-            events._set_running_loop(before)
+            loop.runs = ran
+            _set_running_loop(before)
         self._tasks.clear()
 
     # -- time
 
     def time(self) -> float:
-        return self._local + (self._loop.time() - self._since) * self._rate
+        return self._local + (self._loop.now - self._since) * self._rate
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> LifeHandle:
-        handle = self._handle(0.0, callback, args, context)
-        if not self.over:
-            handle.outer = self._loop.call_soon(self._run, handle)
+    ) -> SimHandle:
+        handle = SimHandle(self, 0.0, callback, args, context)
+        if callback is self._task_done:
+            callback(*args)
+        elif not self.over:
+            self._loop.soon(handle)
         return handle
 
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> LifeHandle:
+    ) -> SimHandle:
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> LifeHandle:
+    ) -> SimHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> LifeHandle:
-        handle = self._handle(when, callback, args, context)
+    ) -> SimHandle:
+        handle = SimHandle(self, when, callback, args, context)
         if not self.over:
-            at = self._since + (when - self._local) / self._rate + _ROUNDING_S
-            handle.outer = self._loop.call_at(at, self._run, handle)
+            self._loop.later(self._since + (when - self._local) / self._rate + _ROUNDING_S, handle)
         return handle
-
-    def _handle(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
-    ) -> LifeHandle:
-        handle = LifeHandle(when, callback, args, context)
-        handle.outer = None
-        return handle
-
-    def _run(self, handle: LifeHandle) -> None:
-        callback = handle._callback
-        handle.outer = None  # break the reference cycle of the two handles: the garbage collector is off
-        if callback is None or self.over:
-            return
-        if self._paused:
-            self._kept.append(handle)
-            return
-        before = events._get_running_loop()
-        events._set_running_loop(self)
-        try:
-            if handle._context is None:
-                callback(*handle._args)
-            else:
-                handle._context.run(callback, *handle._args)
-        except Killed:
-            assert self.over, "the disk of a process died, but the process is still alive"
-        finally:
-            events._set_running_loop(before)
-        if not self.over:
-            self._after_event()
 
     # -- futures and tasks
 
@@ -172,9 +152,13 @@ class Life(_Base):  # type: ignore[misc]
     ) -> asyncio.Task[T]:
         number = self._task_number = self._task_number + 1
         task = asyncio.Task(coro, loop=self, name=name or f"task {number}", context=context)
-        self._tasks[number] = task
-        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+        self._tasks[task] = None
+        task.add_done_callback(self._task_done)
         return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        """Drop a task that is done. `call_soon` calls it at once: as an event, it was every fifteenth of a run."""
+        self._tasks.pop(task, None)
 
     # -- the rest of asyncio's loop interface
 

@@ -137,8 +137,11 @@ class Calls:
         work = self._serve(self._handler(method), request, context, write, end)
         task = self._life.create_task(work, name=f"{method} {key}")
         self._calls[key] = (task, context)
-        task.add_done_callback(lambda _: self._calls.pop(key, None))
-        task.add_done_callback(lambda _: context.ended())
+        task.add_done_callback(lambda _: self._ended(key, context))
+
+    def _ended(self, key: tuple[int, int], context: Context) -> None:
+        self._calls.pop(key, None)
+        context.ended()
 
     async def _serve(
         self,
