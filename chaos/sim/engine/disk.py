@@ -182,6 +182,25 @@ class SimDisk:
         """Return the current bytes of a file."""
         return bytes(self._file_at(path).live)
 
+    def flushed(self, path: Path, first: int, end: int) -> bytes:
+        """Return the bytes between two offsets of a file that a power cut at this moment certainly keeps. The result is
+        shorter than asked for if the file or its name is not flushed."""
+        here: Node | None = self._root
+        for name in path.parts[1:]:
+            here = here.flushed(name) if isinstance(here, Directory) else None
+        return here.flushed(first, end) if isinstance(here, Inode) else b""
+
+    def written(self, path: Path, first: int, end: int) -> bytes:
+        """Return the bytes between two offsets of a file that the end of the process keeps, or fewer bytes if the file
+        is shorter or missing."""
+        found = self._find(path)
+        return bytes(found.live[first:end]) if isinstance(found, Inode) else b""
+
+    def has(self, path: Path) -> bool:
+        """Return True if there is a file or a directory with this path. Unlike `exists`, this is no operation of the
+        process."""
+        return self._find(path) is not None
+
     def put_back(self, path: Path, content: bytes) -> None:
         """Replace the content of a file, both in the page cache and on the platter."""
         parent = self._directory(path.parent)

@@ -119,6 +119,11 @@ class Inode:
         inode.durable, inode.durable_size = bytearray(inode.live), size
         return inode
 
+    def flushed(self, first: int, end: int) -> bytes:
+        """Return the bytes between two offsets that a power cut at this moment certainly keeps."""
+        end = min(end, self.durable_size)
+        return bytes(self.durable[first:end]).ljust(end - first, b"\0")
+
     def can_tear(self, unit: int) -> bool:
         """Return True if a power cut at this moment could keep some unsynced units of this file and lose other
         units."""
@@ -165,6 +170,10 @@ class Directory:
     def sync(self) -> None:
         self._durable = dict(self.names)
         self._changes.clear()
+
+    def flushed(self, name: str) -> Node | None:
+        """Return what a power cut at this moment certainly keeps under this name, or None."""
+        return self._durable.get(name) if not self._changes or self.names.get(name) is self._durable.get(name) else None
 
     @property
     def has_changes(self) -> bool:

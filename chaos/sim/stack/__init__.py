@@ -17,6 +17,8 @@ Read the modules of this package in this order:
     power.py              carries out power cuts
     damage.py             damages files
     record.py             the committed entries
+    held_entries.py       what each node acknowledged, and what its disk lost
+    log_starts.py         where logs and queues begin
     promises.py           the promises of nodes
     end.py                the checks at the end of a run
 """

@@ -66,6 +66,7 @@ class Damages:
             return False
         path, at = self._place(replica.log, node, shard, random)
         node.kill()
+        part.plant()
         self._planted[node] = _Planted(part, path, node.disk.content(path), part.incarnation)
         node.disk.flip(path, at, random.randrange(8))
         self._loop.call_later(DOWN_S, self._must_notice, node)
@@ -152,6 +153,7 @@ class Damages:
         disk = node.disk
         was_clean, there = disk.exists(directory_of(part.shard) / "clean"), disk.exists(path)
         if was_clean and there and disk.content(path) != old and can_do_without(node):
+            part.plant()
             self._planted[node] = _Planted(part, path, disk.content(path), part.incarnation)
             disk.put_back(path, old)
             self._happened["old_file"] += 1

@@ -304,6 +304,8 @@ class StackFaults:
         for node in self._nodes:
             if _has_failed(node):
                 self._look_after(node)
+            for part in node.parts:
+                part.check_damage()
         self._loop.call_later(LOOK_S, self._look)
 
     def _look_after(self, node: StackNode) -> None:

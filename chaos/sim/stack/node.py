@@ -344,7 +344,7 @@ class StackNode:
         still in the memory of the process."""
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
-        self.disk = self.disk.kill()
+        self._next_finds(self.disk.kill())
 
     def power_cut(self, crash: Crash) -> None:
         """Cut the power of the node, so that unsynced data can be lost. After a power cut, `start` turns the node
@@ -352,7 +352,7 @@ class StackNode:
         self._die()
         self.boots += 1
         self.lost_power = True
-        self.disk = self.disk.power_cut(crash)
+        self._next_finds(self.disk.power_cut(crash))
 
     def stop(self) -> None:
         """Stop the process in an orderly way, as on SIGTERM. A second call of `stop` has no effect. When the stop
@@ -366,7 +366,7 @@ class StackNode:
         process.is_stopping = True
         await process.stop()
         self._gone(process.life)
-        self.disk = self.disk.kill()
+        self._next_finds(self.disk.kill())
 
     def wipe(self) -> None:
         """Replace the disk of the node by an empty disk. The node must be down."""
@@ -417,8 +417,14 @@ class StackNode:
         self.ended = reason
         self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)
-        self.disk = self.disk.kill()
+        self._next_finds(self.disk.kill())
         self.on_end(self)
+
+    def _next_finds(self, disk: SimDisk) -> None:
+        """Let the next process find this disk."""
+        self.disk = disk
+        for part in self.parts:
+            part.disk_after(disk)
 
     # -- the node's runtime
 
@@ -436,7 +442,7 @@ class StackNode:
         }
         return Runtime(
             make_transport=lambda me, peers, receiver: SimTransport(
-                life, self._shared.network, self._shared.doors, me, receiver, self.transit
+                life, self._shared.network, self._shared.doors, me, receiver, self.transit, self._acknowledges
             ),
             introductions=lambda peers: SimIntroductions(
                 {peer: self._shared.channel(life, self.node, peer) for peer in peers}
@@ -455,6 +461,9 @@ class StackNode:
             file_limit=lambda: FILES,
             vital=self.vital,
         )
+
+    def _acknowledges(self, shard: int, index: int) -> None:
+        self.part(shard).acknowledges(index)
 
     def watch(self, replica: BrokerReplica) -> None:
         """Begin to report the events of this replica to the invariants of its shard."""

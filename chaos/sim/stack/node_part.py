@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.sim.engine.disk import SimDisk
+from chaos.sim.stack.held_entries import HeldEntries, check_majority
 from chaos.sim.stack.record import ShardRecord
 from chaos.sim.world import EntryHeader
 from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
-from raft.core import Divergences, Raft
+from raft.core import Divergences, Raft, Role
 from raft.errors import CannotApplyError
 from store import CommitLog, Header, Snapshot
 
@@ -62,6 +64,7 @@ class Home(Protocol):
     """The interface of a simulated node that its `NodePart` objects use."""
 
     node: int
+    settings: NodeSettings
     disk: SimDisk
     lost_power: bool
     ended: BaseException | None
@@ -89,7 +92,19 @@ class NodePart:
         self._home = home
         self._record = record
         self._invariants = record.invariants
+        # The simulator's own account of what this node acknowledged.
+        self.held = record.accounts[home.node] = HeldEntries(
+            home.node,
+            directory_of(record.shard),
+            segment_bytes=home.settings.segment_bytes,
+            is_sync=home.settings.flush == "sync",
+            fail=record.invariants.fail,
+        )
+        # Whether a fault has damaged the log, and no process has repaired it yet.
+        self.is_planted = False
         self._incarnation = b""
+        # The commit index that `look` saw last while this node led.
+        self._committed = 0
         # What `look` saw last. Most events change nothing that an invariant is about.
         self._seen: object = None
 
@@ -141,14 +156,36 @@ class NodePart:
         vote = local.vote
         self._invariants.restarted(self.node)
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
+        self.check_damage()
+
+    def plant(self) -> None:
+        """Record that a fault damages the log of this shard."""
+        self.is_planted = True
+        self.held.lost()
+
+    def check_damage(self) -> None:
+        """Record a violation if the process repairs damage that no fault has planted."""
+        if self.is_damaged and not self.is_planted:
+            local = self.local
+            told = local.not_ready() if local is not None else ""
+            self._invariants.fail(
+                "damage was planted", f"node {self.node} repairs its log, but nothing damaged it: {told}"
+            )
 
     def end(self) -> None:
         """Record the incarnation of a process that is about to end."""
         self._incarnation = self.incarnation
         self.raft = self.log = self._seen = None
+        self._committed = 0
+
+    def disk_after(self, disk: SimDisk) -> None:
+        """Compare the disk that the next process will find with what this node acknowledged."""
+        self.held.ended(disk)
 
     def wiped(self) -> None:
         self._incarnation = b""
+        self.held.wiped()
+        self.is_planted = False
         self._invariants.wiped(self.node)
 
     # -- called by the node
@@ -185,11 +222,14 @@ class NodePart:
 
         def restoring(snapshot: Snapshot) -> None:
             restore(snapshot)
+            self._record.starts.check(me, replica, snapshot)
             invariants.restarted(me, snapshot.index)
             invariants.same_state(me, snapshot.index, replica.state.digest())
 
         def beginning(snapshot: Snapshot) -> None:
             log_starts(snapshot)
+            self.held.begins_behind(snapshot.end)
+            self._record.starts.moved(me, replica, snapshot)
             self._home.log_starts(replica, snapshot)
 
         def diverging(divergences: Divergences) -> None:
@@ -203,8 +243,33 @@ class NodePart:
         replica.encoded_state = keeping  # type: ignore[method-assign]
         replica.restore = restoring  # type: ignore[method-assign]
         replica.log_starts = beginning  # type: ignore[method-assign]
+        self._watch_log(replica.log)
+        if driver.log_start is not None and driver.log_start.snapshot is not None:
+            self._record.starts.check(me, replica, driver.log_start.snapshot)
         if driver.applied:  # the state of the snapshot at which the log starts
             invariants.same_state(me, driver.applied, replica.state.digest())
+
+    def _watch_log(self, log: CommitLog) -> None:
+        """Begin to record which entries this log drops."""
+        truncate, reset, held = log.truncate, log.reset, self.held
+
+        def cutting(last_index: int) -> None:
+            held.cuts(log, last_index)
+            truncate(last_index)
+            held.has_cut(log)
+
+        def replacing(snapshot: Snapshot) -> None:
+            held.replaces(log, snapshot)
+            reset(snapshot)
+
+        log.truncate = cutting  # type: ignore[method-assign]
+        log.reset = replacing  # type: ignore[method-assign]
+        held.opened(log, self._home.disk)
+
+    def acknowledges(self, index: int) -> None:
+        """Record that this node tells a leader that it holds the entries up to `index`."""
+        if self.raft is not None and self.log is not None:
+            self.held.holds(self.log.whole, self._home.disk, index, self.raft.configuration_index)
 
     def look(self) -> None:
         """Check the invariants of the shard after an event of the node."""
@@ -212,6 +277,13 @@ class NodePart:
         if raft is None or log is None:
             return
         whole = log.whole
+        self.held.look(raft, whole, self._home.disk)
+        if self.is_planted and not self.is_damaged:
+            self.is_planted = False
+        if raft.commit != self._committed and raft.role is Role.LEADER:
+            self._committed = raft.commit
+            if wrong := check_majority(raft, whole, self._record.accounts):
+                self._invariants.fail("a majority has acknowledged", wrong)
         seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.tail.chain)
         if seen != self._seen:
             self._seen = seen

@@ -90,8 +90,12 @@ class SimTransport:
         identity: Identity,
         receiver: Receiver,
         transit: Transit,
+        acknowledges: Callable[[int, int], None],
     ) -> None:
+        """`acknowledges(shard, index)` is called when this replica tells a leader that it holds the entries up to
+        `index`."""
         self.disowned = ""
+        self._acknowledges = acknowledges
         self._life = life
         self._network = network
         self._doors = doors
@@ -119,6 +123,8 @@ class SimTransport:
         }
 
     def send(self, message: RaftMessage) -> None:
+        if isinstance(message, AppendResponse) and not message.rejected and not self._life.over:
+            self._acknowledges(self._identity.shard, message.match)
         if isinstance(message, AppendResponse | SnapshotResponse):
             answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
             arrives: RaftMessage | None = answer_from_wire(answer, message.sender, message.receiver)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from chaos.sim.invariants import Invariants
+from chaos.sim.stack.held_entries import HeldEntries
+from chaos.sim.stack.log_starts import LogStarts
 from chaos.sim.world import InvariantViolation, SimNodeLog
 
 
@@ -28,6 +30,10 @@ class ShardRecord:
     def __init__(self, shard: int, invariants: Invariants) -> None:
         self.shard = shard
         self.invariants = invariants
+        # Node -> what it acknowledged, and what its disk lost.
+        self.accounts: dict[int, HeldEntries] = {}
+        # Where the log and its queues begin.
+        self.starts = LogStarts(invariants.fail)
         # The newest log start that was ever set in this shard.
         self.log_start = 0
         # Committed entries: _entries[0] is that of index 1.

@@ -398,6 +398,7 @@ class StackWorld:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
+        self.records.of(replica.shard).starts.applied(header, bytes(body))
         self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
         self._versions.applied(replica, header, bytes(body))
         if replica.shard == TOPICS_SHARD:
@@ -406,10 +407,11 @@ class StackWorld:
     def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         if snapshot.index < replica.driver.applied:
             self._log_start_moved(replica, snapshot)
-        for topic_id, queue, offset in State.decode(snapshot.state).ends():
+        starts = self.records.of(replica.shard).starts
+        for topic_id, queue, _ in State.decode(snapshot.state).ends():
             topic = replica.state.topics.get(topic_id)
             assert topic is not None, "a base knows the topics that its state has"
-            self.history_of_clients.begins(topic.name, queue, offset)
+            self.history_of_clients.begins(topic.name, queue, starts.queue_end(topic_id, queue, snapshot.index))
 
     def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         """Record that a committed entry moved the log start of a replica. A log start that a replica received with
