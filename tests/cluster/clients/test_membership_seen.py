@@ -158,8 +158,8 @@ async def test_a_lapsed_session_says_how_long_the_member_was_silent_and_what_it_
         await consumer.getmany(1, SECONDS * 1000)
         async with asyncio.timeout(SECONDS):
             while "rejoined" not in caplog.text:
-                # The fault: the event loop is blocked for longer than a session, the wait of the heartbeat under way (up to
-                # a third of a session), and the 0.5 s between two checks of the coordinator.
+                # The fault: the event loop is blocked for longer than a session, the wait of the heartbeat under way
+                # (up to a third of a session), and the 0.5 s between two checks of the coordinator.
                 time.sleep(2.2)  # noqa: ASYNC251
                 await asyncio.sleep(0.4)  # time for two heartbeats; a busy coordinator may not have noticed
             assert await consumer.wait_assigned() == ORDERS
