@@ -9,7 +9,7 @@ Seeds = int
 
 # No run of the world can reach the place.
 NEVER: Seeds = 0
-# The world could reach the place, but no campaign has, or very few seeds have. A campaign does not fail for it.
+# The world could reach the place, and no seed of the measurement has. No campaign fails for it.
 RARE: Seeds = 1 << 40
 
 
@@ -17,9 +17,9 @@ RARE: Seeds = 1 << 40
 class Place:
     """A statement of the product, and the seeds that are enough to reach it.
 
-    `protocol` and `stack` say for each world how many seeds of at least one minute reach the place for certain:
-    about twenty times as many as the seeds that were needed on average (docs/SIMULATOR.md says how they are measured).
-    A campaign of that many seeds that never reached the place fails."""
+    `protocol` and `stack` say for each world how many seeds of at least one minute reach the place for certain: twenty
+    times as many as were needed on average, or more (docs/SIMULATOR.md says how they are measured). A campaign of that
+    many seeds that never reached the place fails."""
 
     # Subject and description. The subject groups places in the output.
     name: str

@@ -50,10 +50,10 @@ PLACES = (
     Place("group: the owner of a queue keeps it in a new assignment", f"{GROUP}._aim", "was, share.target =",
           "target and share.owner == target", stack=RARE),
 
-    Place("producer: a batch is a repeat", f"{SEQUENCE}.check", "return Duplicate(record)", protocol=RARE, stack=RARE),
+    Place("producer: a batch is a repeat", f"{SEQUENCE}.check", "return Duplicate(record)", protocol=30, stack=RARE),
     Place("producer: the result of a repeat is not remembered any more", f"{SEQUENCE}.check", "return Forgotten",
-          protocol=RARE, stack=RARE),
-    Place("producer: a batch leaves a gap", f"{SEQUENCE}.check", "return SequenceGap", protocol=RARE, stack=RARE),
+          protocol=100, stack=RARE),
+    Place("producer: a batch leaves a gap", f"{SEQUENCE}.check", "return SequenceGap", protocol=50, stack=RARE),
 
     Place("level: a feature level is raised", "ledger.state.machine:State._raise_feature_level",
           "self.feature_level = max", "level > self.feature_level", stack=RARE),
