@@ -97,8 +97,10 @@ class BrokerReplica:
         max_message_bytes: int,
         meter: Meter,
         doubt: Callable[[], Suspect | None] = lambda: None,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect."""
+        """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
+        a clock in seconds."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
         self.membership = membership
@@ -109,6 +111,7 @@ class BrokerReplica:
         self.losses_accepted = 0
         self._applied = applied
         self._doubt = doubt
+        self._monotonic_s = monotonic_s
         self._meter = meter
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
@@ -122,8 +125,8 @@ class BrokerReplica:
         self.streams_reopened = 0
         # The last disk failure that was logged; empty after a success.
         self._logged_failure = ""
-        self._divergence_log = RareLog(log)
-        self._unacknowledged_log = RareLog(log)
+        self._divergence_log = RareLog(log, monotonic_s)
+        self._unacknowledged_log = RareLog(log, monotonic_s)
         # Why this node refuses new data: its disk has no room. Empty if it accepts data.
         self.no_room = ""
         # Why this start built state and indexes anew from the log, although there was a checkpoint; else empty.
@@ -350,7 +353,7 @@ class BrokerReplica:
             base_offset=record.base_offset,
             count=header.count,
         )
-        proposal = BatchProposal(draft, record, projected, self._batch_settled)
+        proposal = BatchProposal(draft, record, projected, self._batch_settled, self._monotonic_s())
         self._pending_batches[id(record)] = proposal.future
         self.driver.propose(proposal)
         return proposal.future
@@ -374,7 +377,7 @@ class BrokerReplica:
         end(proposal.future, Committed.of(proposal.record))
         draft, topic = proposal.draft, self.state.topics.get(proposal.draft.topic_id)
         assert topic is not None, "a batch was applied to a topic that does not exist"
-        self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
+        self._meter.produced(topic.name, draft.count, len(draft.body), self._monotonic_s() - proposal.since_s)
 
     def command(self, command: Command) -> asyncio.Future[Any]:
         """Propose a command. The returned future has the result of applying the command, or ends in the LedgerError

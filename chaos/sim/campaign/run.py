@@ -18,6 +18,7 @@ from importlib import import_module
 
 from chaos.sim.campaign.swarm import Options, Wishes, draw
 from chaos.sim.engine import schedule as schedules
+from chaos.sim.engine.outside_world import OutsideWorld
 from chaos.sim.engine.schedule import Schedule
 from chaos.sim.reach.counts import RunReach
 from chaos.sim.reach.places import probes_of
@@ -77,11 +78,12 @@ def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world:
     schedule that the seed would draw."""
     options, reach = draw(seed, wishes), RunReach()
     events = schedules.make(options) if schedule is None else schedule
-    with _garbage_stays(), probes_of(wishes.world).active(reach.note):
-        world = (make_world or world_of(wishes.world))(options)
+    make = make_world or world_of(wishes.world)
+    with _garbage_stays(), probes_of(wishes.world).active(reach.note), OutsideWorld() as outside:
+        world = make(options)
         reach.now_s = world.loop.time
         try:
-            return _run(world, options, events, reach)
+            return _run(world, options, events, reach, outside)
         finally:
             world.close()
 
@@ -105,26 +107,28 @@ def world_of(name: str) -> MakeWorld:
     return made
 
 
-def _run(world: World, options: Options, events: Schedule, reach: RunReach) -> SeedReport:
+def _run(world: World, options: Options, events: Schedule, reach: RunReach, outside: OutsideWorld) -> SeedReport:
     loop = world.loop
     world.start_workload()
     for event in events:
         loop.call_at(event.at_ms / 1000, world.fire, event)
-    while loop.time() < options.minutes * 60 and not _stopped(world):
+    while loop.time() < options.minutes * 60 and not _stopped(world, outside):
         loop.run_until(min(loop.time() + _LOOK_EVERY_S, options.minutes * 60))
     missing: list[str] = []
-    if not _stopped(world):
+    if not _stopped(world, outside):
         world.stop_faults()
         missing = world.settle(SETTLE_MS)
-    return _report(world, options, events, missing, reach)
+    return _report(world, options, events, missing, reach, outside)
 
 
-def _stopped(world: World) -> bool:
-    return bool(world.violations() or world.loop.errors)
+def _stopped(world: World, outside: OutsideWorld) -> bool:
+    return bool(world.violations() or world.loop.errors or outside.used)
 
 
-def _report(world: World, options: Options, events: Schedule, missing: list[str], reach: RunReach) -> SeedReport:
-    violations = [str(violation) for violation in world.violations()]
+def _report(
+    world: World, options: Options, events: Schedule, missing: list[str], reach: RunReach, outside: OutsideWorld
+) -> SeedReport:
+    violations = [*outside.used, *(str(violation) for violation in world.violations())]
     violations += [f"{type(error).__name__}: {error}" for error in world.loop.errors if not violations]
     happened = {name: count for name, count in sorted(world.happened.items()) if count}
 

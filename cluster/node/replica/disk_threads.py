@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -148,17 +147,16 @@ class DiskThreads:
             self._flushing = True
             self._flush_began_ms = self._monotonic_ms()
             served, self._waiting = self._waiting, []
-            started = time.perf_counter()
             self._on(
                 self._flush_thread,
                 self._log.sync,
-                lambda: self._flushed(served, started),
+                lambda: self._flushed(served),
                 lambda failure: self._not_flushed(served, failure),
             )
 
-    def _flushed(self, served: list[Callable[[], None]], started: float) -> None:
+    def _flushed(self, served: list[Callable[[], None]]) -> None:
         self._flushing = False
-        self._on_flush(time.perf_counter() - started)
+        self._on_flush((self._monotonic_ms() - self._flush_began_ms) / 1000)
         self._owed -= len(served)
         for done in served:
             done()

@@ -12,7 +12,6 @@ an entry that a crash cut off.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,7 +98,7 @@ class ShardLog:
             self.log.close()
 
     def _open(self, path: Path, *, reads_again: bool) -> MeasuredLog:
-        started, boot_id = time.perf_counter(), self._runtime.boot_id()
+        began_ms, boot_id = self._runtime.monotonic_ms(), self._runtime.boot_id()
         directory, number, snapshot, found = (
             self._directory,
             self._number,
@@ -129,7 +128,7 @@ class ShardLog:
                 on_loss=lambda: directory.marks(number).distrust_page_cache(),
                 before_cut=self._remember_loss,
                 on_entry=self._remember_configuration,
-                on_progress=tell_progress(),
+                on_progress=tell_progress(self._runtime.monotonic_ms),
             ),
         )
         opened.sync()  # entries that a killed process left in the page cache count as held from now on
@@ -139,7 +138,7 @@ class ShardLog:
         directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
         # The clean mark is removed last: after a kill before this line, the log is still as the mark says.
         directory.marks(number).remove_clean_mark()
-        seconds = time.perf_counter() - started
+        seconds = (self._runtime.monotonic_ms() - began_ms) / 1000
         log.info(
             "shard %d: opened a log of %d entries, %d bytes, read in %.2f s",
             number,
@@ -250,14 +249,14 @@ def first_entry(first_segment: File) -> ShardConfiguration | None:
     return None
 
 
-def tell_progress() -> Callable[[int, int], None]:
-    """Return a callback that logs the progress of reading a long log, at most every 2 s."""
-    told = time.monotonic()
+def tell_progress(monotonic_ms: Callable[[], float]) -> Callable[[int, int], None]:
+    """Return a callback that logs the progress of reading a long log, at most every 2 s of the given clock."""
+    told_ms = monotonic_ms()
 
     def tell(done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > 2:
-            told = time.monotonic()
+        nonlocal told_ms
+        if monotonic_ms() - told_ms > 2_000:
+            told_ms = monotonic_ms()
             log.info("reading the log: %d of %d MB", done >> 20, total >> 20)
 
     return tell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cluster.node.runtime import Runtime
@@ -60,11 +61,17 @@ class NodeAccess:
             random_bytes,
         )
         self.authorizer = authorizer if settings.authentication else None
-        self.guard = RightsGuard(replicas, authorizer, sessions, proofs, authentication=settings.authentication)
-        # The check of the local socket, whose callers are administrators.
-        self.local_guard = RightsGuard(
-            replicas, authorizer, sessions, proofs, authentication=True, everybody=LOCAL_OPERATOR
+        guard = partial(
+            RightsGuard,
+            replicas,
+            authorizer,
+            sessions,
+            proofs,
+            monotonic_s=lambda: runtime.monotonic_ms() / 1000,
         )
+        self.guard = guard(authentication=settings.authentication)
+        # The check of the local socket, whose callers are administrators.
+        self.local_guard = guard(authentication=True, everybody=LOCAL_OPERATOR)
         self.http_rights = _http_rights(settings, authorizer, runtime)
 
     def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:

@@ -12,6 +12,7 @@ that nodes call on each other are not for clients; the transport checks whether 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
@@ -67,8 +68,10 @@ class RightsGuard(aio.ServerInterceptor):
         authentication: bool,
         needed: Mapping[str, Needed] = NEEDED,
         everybody: Caller | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """If `everybody` is given, it is the caller of every call, and proves nothing."""
+        """If `everybody` is given, it is the caller of every call, and proves nothing. `monotonic_s` is the clock of
+        the log lines, in seconds."""
         self._everybody = everybody
         self._replicas = replicas
         self._authorizer = authorizer
@@ -76,8 +79,8 @@ class RightsGuard(aio.ServerInterceptor):
         self._proofs = proofs
         self._authentication = authentication
         self._needed = needed
-        self._refused_log = RareLog(log)
-        self._audit = AuditLog()
+        self._refused_log = RareLog(log, monotonic_s)
+        self._audit = AuditLog(monotonic_s)
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(

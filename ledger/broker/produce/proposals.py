@@ -7,7 +7,6 @@ Each class implements `raft.interfaces.Proposal`. The driver calls `appended` on
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +40,13 @@ class BatchProposal:
         record: BatchRecord,
         projected: Projected,
         on_settled: Callable[[BatchProposal, bool], None],
+        since_s: float,
     ) -> None:
         self.draft = draft
         self.record = record
         self.future: asyncio.Future[Committed] = new_future()
-        self.since = time.perf_counter()
+        # When it was proposed, by the monotonic clock of the replica.
+        self.since_s = since_s
         self._projected = projected
         self._on_settled = on_settled
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,26 @@ def test_the_hash_seed_of_the_process_is_no_part_of_a_run(
     first, second = (history_under(hash_seed, world, minutes, shards, seeds) for hash_seed in "01")
     assert first == second
     assert len(first.splitlines()) == len(seeds)
+
+
+@contextmanager
+def cpu_hog() -> Iterator[None]:
+    """A process that needs a whole processor, while the body of the `with` block runs."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
+        try:
+            yield
+        finally:
+            hog.kill()
+
+
+@pytest.mark.real
+def test_twenty_stack_seeds_are_the_same_runs_under_another_hash_seed_and_beside_a_cpu_hog() -> None:
+    seeds = (900_017, *range(900_101, 900_120))
+    quiet = history_under("1", "stack", 0.05, None, seeds)
+    with cpu_hog():
+        disturbed = history_under("2", "stack", 0.05, None, seeds)
+    assert quiet == disturbed
+    assert len(quiet.splitlines()) == len(seeds)
 
 
 @pytest.mark.real
