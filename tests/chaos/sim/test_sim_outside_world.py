@@ -20,7 +20,7 @@ from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.engine.outside_world import OutsideWorld, OutsideWorldError
 from raft.core import Raft
 
-OF_PRODUCT = "ledger.planted_by_a_test"
+OF_PRODUCT = ".".join(("ledger", "planted_by_a_test"))
 
 
 def planted(code: str, name: str = OF_PRODUCT, **known: object) -> ModuleType:
