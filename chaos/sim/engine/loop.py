@@ -87,8 +87,8 @@ class SimLoop(_Base):  # type: ignore[misc]
     """The event loop of one simulated run. The method `time` returns the number of simulated seconds since the
     start of the run.
 
-    Callbacks for later are in a heap, and callbacks for now in a queue, because most callbacks are for now. Both have
-    the number in which they were scheduled, so they run as if they were in one heap."""
+    Callbacks for later are in a heap, and callbacks for now in a queue, because most callbacks are for now. When a time
+    comes, the callbacks in the heap for this time were scheduled before all in the queue, so they run first."""
 
     def __init__(self) -> None:
         # Called after each event.
@@ -102,7 +102,9 @@ class SimLoop(_Base):  # type: ignore[misc]
         # The process whose callback runs now, or None.
         self.runs: Runs | None = None
         self._later: list[tuple[float, int, SimHandle]] = []
-        self._soon: deque[tuple[int, SimHandle]] = deque()
+        self._soon: deque[SimHandle] = deque()
+        # Schedules a callback for now, after all that are due now.
+        self.soon: Callable[[SimHandle], None] = self._soon.append
         self._number = 0
         self._running = False
         self._closed = False
@@ -144,11 +146,6 @@ class SimLoop(_Base):  # type: ignore[misc]
         self.later(when, handle)
         return handle
 
-    def soon(self, handle: SimHandle) -> None:
-        """Schedule a callback for now, after all that are due now."""
-        self._number = number = self._number + 1
-        self._soon.append((number, handle))
-
     def later(self, when: float, handle: SimHandle) -> None:
         """Schedule a callback for the simulated time `when`, or for now if `when` is in the past."""
         if when <= self.now:
@@ -172,14 +169,14 @@ class SimLoop(_Base):  # type: ignore[misc]
         if there is none."""
         soon, later = self._soon, self._later
         while True:
-            if soon and not (later and later[0][0] <= self.now and later[0][1] < soon[0][0]):
-                handle = soon.popleft()[1]
-                if not handle._cancelled:
-                    return handle
-            elif later and later[0][0] <= until:
+            if later and later[0][0] <= (self.now if soon else until):
                 when, _, handle = heappop(later)
                 if not handle._cancelled:
                     self.now = when
+                    return handle
+            elif soon:
+                handle = soon.popleft()
+                if not handle._cancelled:
                     return handle
             else:
                 return None

@@ -34,6 +34,7 @@ class Life(_Base):  # type: ignore[misc]
         self.paused = False
         self.after_event = after_event
         self._loop = loop
+        self._soon = loop.soon
         # Callbacks that became due while the process was paused, in order.
         self._kept: list[SimHandle] = []
         # Running tasks in the order of their start.
@@ -121,7 +122,7 @@ class Life(_Base):  # type: ignore[misc]
         if callback is self._task_done:
             callback(*args)
         elif not self.over:
-            self._loop.soon(handle)
+            self._soon(handle)
         return handle
 
     def call_soon_threadsafe(

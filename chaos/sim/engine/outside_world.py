@@ -9,7 +9,7 @@ calls `time.monotonic()` by itself works, but its runs differ from day to day.
     product code or the simulator                    OutsideWorldError
     a library that project code called               OutsideWorldError that names the project code
     logging, metrics, an import                      allowed, because it changes nothing in a run
-    code of another thread, outside of the project   allowed
+    code of another thread                           allowed, because a run has one thread
 
 The functions are replaced in their modules. Project code may also have taken a function when it was imported, as with
 `from time import monotonic` or `def f(clock=time.monotonic)`. These places are found and replaced as well.
@@ -78,6 +78,7 @@ class OutsideWorld:
         # How to undo the replacements, in order.
         self._undo: list[Callable[[], None]] = []
         self._is_on = False
+        self._thread = threading.get_ident()
 
     def __enter__(self) -> OutsideWorld:
         places = _places(_project_modules())  # before the functions are replaced: it looks for them
@@ -110,7 +111,7 @@ class OutsideWorld:
 
     def _judge(self, what: str) -> None:
         """Raise OutsideWorldError if project code is the cause of this call."""
-        caller = _cause() if self._is_on else None
+        caller = _cause() if self._is_on and threading.get_ident() == self._thread else None
         if caller is not None:
             told = f"{caller} called {what} in a simulated run: take it from the Runtime or the Environment"
             self.used.append(told)
