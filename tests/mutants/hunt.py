@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,11 +66,16 @@ def hunt(mutant: Mutant, seeds: str, jobs: int) -> Catch:
         copy_of_the_code(directory)
         plant(mutant, directory)
         world = ("--world", mutant.world, "--jobs", str(jobs))
-        calm = simulate(directory, *world, *CALM)
-        if calm["failures"]:
-            raise RuntimeError(f"{mutant.name} breaks without any fault: {calm['failures'][0]['reason']}")
+        if broken := failure_of(simulate(directory, *world, *CALM)):
+            raise RuntimeError(f"{mutant.name} breaks without any fault: {broken}")
         found = simulate(directory, *world, "--seeds", seeds, *mutant.options)
-    return Catch(mutant.name, found["failures"][0]["reason"] if found["failures"] else "", found["seeds"])
+    return Catch(mutant.name, failure_of(found), found["seeds"])
+
+
+def failure_of(found: Mapping[str, Any]) -> str:
+    """Return the reason of the first seed that failed, or "". A seed in which a requested fault had no effect proves
+    nothing, so it catches no mutant."""
+    return next((each["reason"] for each in found["failures"] if not each["void"]), "")
 
 
 def _stopped(number: int, _: object) -> None:

@@ -73,3 +73,10 @@ def test_the_status_says_whether_a_mutant_got_away_that_has_no_hole(
     with pytest.raises(SystemExit) as ended:
         hunt.main.callback(only=(), seeds=300, jobs=1, holes=True)
     assert ended.value.code == status
+
+
+def test_a_seed_that_proves_nothing_catches_no_mutant() -> None:
+    void = {"seed": 1, "reason": "requested faults never had an effect: wipe", "void": True}
+    failed = {"seed": 2, "reason": "2 ms: Election Safety: two leaders", "void": False}
+    assert hunt.failure_of({"failures": [void]}) == ""
+    assert hunt.failure_of({"failures": [void, failed]}) == failed["reason"]

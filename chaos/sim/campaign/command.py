@@ -103,7 +103,7 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
     metavar="FILE",
     help="Run one seed with the schedule of faults in this file, for example a shortened one.",
 )
-@click.option("--until-failure", is_flag=True, help="Stop after the first seed that does not pass.")
+@click.option("--until-failure", is_flag=True, help="Stop after the first seed that fails.")
 @click.option("--reach", is_flag=True, help="Print how often each place of the code was reached, and in which seeds.")
 @click.option("--accept-loss", is_flag=True, help="Let a majority lose power under `async`, and count lost messages.")
 @click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that still fails.")
@@ -173,7 +173,7 @@ class _Campaign:
                     if not report.passed:
                         say(f"seed {report.seed} at {self._commit}: {report.reason}")
                         say(f"  to repeat this run: {replay_command(report.seed, self._wishes)}")
-                        if until_failure:
+                        if until_failure and report.failed:
                             return
                 self.complete = True
             except KeyboardInterrupt:
@@ -211,7 +211,9 @@ class _Campaign:
                     "never_happened": totals.never_happened,
                     "reached": reach_table.as_json(PLACES, world, totals.reach),
                     "never_reached": totals.never_reached,
-                    "failures": [{"seed": each.seed, "reason": each.reason} for each in totals.failures],
+                    "failures": [
+                        {"seed": each.seed, "reason": each.reason, "void": not each.failed} for each in totals.failures
+                    ],
                 }
             )
             return

@@ -119,6 +119,9 @@ def test_an_asked_for_fault_that_never_happens_is_no_pass(
     monkeypatch.setattr(command, "run_seeds", lambda seeds, wishes, jobs: (run.run(seed, wishes, ()) for seed in seeds))
     assert sim("--seeds", "1", "--faults", "kill", *QUICK) == 1
     assert "requested faults never had an effect: kill" in capsys.readouterr().err
+    assert sim("--seeds", "1..2", "--faults", "kill", "--until-failure", "--json", *QUICK) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["seeds"], [each["void"] for each in told["failures"]]) == (2, [True, True])
 
 
 def test_a_ledger_lets_a_campaign_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
