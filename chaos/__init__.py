@@ -6,4 +6,5 @@ This package contains, in reading order:
             defined in sim/engine/faults.py.
     live/   chaos runs use real nodes, real faults, histories and a checker (`ledgermq chaos`). Their fault kinds are
             defined in live/faults/catalogue.py.
+    words.py   words for numbers in sentences
 """

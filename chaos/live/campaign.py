@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from chaos.errors import ChaosError
-from chaos.live.run import ChaosOptions, ChaosResult, as_arguments, judged
+from chaos.live.judging import ChaosResult, judged
+from chaos.live.options import ChaosOptions, as_arguments
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntry:
-    """The result of one run. `verdict` is None if the run could not be judged. `gaps_s` has, for each fault, the
-    longest time in seconds without an acknowledged write. If there is no verdict, `void` has the reason: evidence was
+    """The result of one run. `verdict` is None if the run could not be judged. `gaps_s` has the longest time in seconds
+    without an acknowledged write of each fault, but no time of a fault that struck and ended in the pause of another
+    fault. If there is no verdict, `void` has the reason: evidence was
     missing, or the run could not be made.
     """
 
@@ -131,7 +133,7 @@ def _entry(result: ChaosResult, commit: str) -> CampaignEntry:
         acknowledged=verdict.figures["acknowledged"],
         unknown=verdict.figures["unknown"],
         struck=len(result.struck),
-        gaps_s=[round(gap, 3) for gap in result.gaps_s()],
+        gaps_s=[round(pause.seconds, 3) for pause in result.pauses() if pause is not None],
         void=list(verdict.void),
     )
 

@@ -1,7 +1,8 @@
 """`ledgermq chaos`: disturbs a cluster under load, and judges the messages and answers that its clients received.
 
 The exit status is 0 only if the run was valid. The exit status is 1 if the checker found an anomaly. The exit status
-is 2 if no verdict is possible: the run could not be made, too little was checked, or a fault left no evidence.
+is 2 if no verdict is possible: the run could not be made, something of it is missing, too little was checked, or too
+many faults left no evidence.
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS, SURVIVED
 from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
+from chaos.live.judging import ChaosResult, judged
+from chaos.live.options import ChaosOptions
 from chaos.live.progress import RunProgress, counted
-from chaos.live.run import ChaosOptions, ChaosResult, judged, run
+from chaos.live.promise import half_lines
+from chaos.live.report.headline import headline
+from chaos.live.run import run
 from chaos.sim.campaign.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
 from cluster.cli.options import renamed_option
@@ -187,9 +192,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     def told(entry: campaign.CampaignEntry) -> None:
         gap = max(entry.gaps_s, default=0.0)
         word = _WORDS[entry.verdict]
-        say(
-            f"{entry.fault} {entry.seed}: {word}, {entry.acknowledged:,} acknowledged, no write for {gap:.2f} s at most"
-        )
+        say(f"{entry.fault} {entry.seed}: {word}, {entry.acknowledged:,} acknowledged, longest pause {gap:.2f} s")
         for sentence in [*(f"{count} {kind}" for kind, count in entry.anomalies.items()), *filter(None, entry.void)]:
             say(f"  {sentence}")
 
@@ -235,7 +238,7 @@ def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
     if directories := [path for path in paths if path.is_dir()]:
         raise ChaosError(f"{directories[0]} is a directory: name either the directory of one run, or history files")
     history = (operation for path in paths for operation in read_history(path))
-    return _tell(judge(columns_of(counted(history))), as_json)
+    return _tell(judge(columns_of(counted(history))).with_notes(half_lines(paths)), as_json)
 
 
 def _report(result: ChaosResult, directory: Path) -> None:
@@ -274,13 +277,14 @@ def _show(result: ChaosResult, as_json: bool) -> int:
             ", ".join(map(str, one.nodes)),
             f"{(one.start - result.began) / 1e9:.1f}",
             f"{(one.end - one.start) / 1e9:.1f}",
-            f"{gap_s:.2f}",
-            one.void or "; ".join(one.evidence),
+            None if pause is None else f"{pause.seconds:.2f}",
+            f"no evidence: {one.void}" if one.void else "; ".join((*one.evidence, *one.repairs)),
         )
-        for one, gap_s in zip(result.struck, result.gaps_s(), strict=True)
+        for one, pause in zip(result.struck, result.pauses(), strict=True)
     ]
     if rows:
-        print_table(("fault", "target", "nodes", "at s", "for s", "no write for s", "evidence"), rows)
+        print_table(("fault", "target", "nodes", "at s", "for s", "longest pause s", "evidence"), rows)
+    say(headline(result))
     return _tell(result.verdict, as_json)
 
 
@@ -294,6 +298,8 @@ def _tell(verdict: HistoryVerdict, as_json: bool) -> int:
                 say(f"{finding.kind}: {anomaly.sentence} (operations {', '.join(map(str, anomaly.operations))})")
             if finding.count > len(finding.shown):
                 say(f"{finding.kind}: {finding.count - len(finding.shown):,} more")
+        for sentence in verdict.notes:
+            say(f"note: {sentence}")
         for sentence in verdict.void:
             say(f"void: {sentence}")
         say(_WORDS[verdict.valid])

@@ -2,18 +2,19 @@
 records the evidence.
 
     faults.jsonl   {"kind":"kill","target":"leader","nodes":[2],"at_s":4.1,"until_s":9.0,"start":NS,"end":NS,
-                    "evidence":["pid 4711 ended by SIGKILL ...","pid 4790"],"void":""}
+                    "evidence":["node 2 was killed (SIGKILL) ...","node 2 started again"],"void":"","leader":2,
+                    "repairs":[]}
 
 The nemesis undoes every fault that began, also if the run is interrupted. A fault without evidence is recorded as
-void, and a void fault makes the verdict void.
+void. If too many faults are void, the verdict is void too.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -21,6 +22,7 @@ from chaos.errors import ChaosError
 from chaos.live.faults.fault import ClusterControl, FaultSite, LoadClients, NoEvidenceError
 from chaos.live.faults.plan import Planned, aimed
 from chaos.live.hosts.environment import NodeEnvironment
+from chaos.live.repairs import lengths, reports
 from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
@@ -43,6 +45,14 @@ class Struck:
     evidence: tuple[str, ...]
     # Why the fault does not count; "" if it counts.
     void: str
+    # The leader of shard 0 when the fault struck; 0 if no node led, and None in records of older versions.
+    leader: int | None = None
+    # What the nodes reported about damage that the fault had done, and about its repair.
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def hit_leader(self) -> bool:
+        return self.target == "leader" if self.leader is None else self.leader in self.nodes
 
 
 class Nemesis:
@@ -76,13 +86,30 @@ class Nemesis:
         struck: list[Struck] = []
         for planned in plan:
             self._wait(max(_PEACE_S if struck else 0.0, begun + planned.at_s - time.monotonic()))
-            struck.append(self._carry_out(planned))
             takes_data = planned.kind.takes_data
-            is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
+            before = lengths(self._logs()) if takes_data else {}
+            done = self._carry_out(planned)
+            is_whole = False
+            try:
+                is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
+            finally:
+                struck.append(replace(done, repairs=self._repairs(done, before, is_whole)) if takes_data else done)
+                self._write(struck[-1])
             if takes_data and not is_whole:
                 self._say("the node has not recovered its data: the run strikes no further fault")
                 break
         return struck
+
+    def _logs(self) -> dict[int, Path]:
+        return {node: self._environment.log(node) for node in self._environment.nodes}
+
+    def _repairs(self, done: Struck, before: Mapping[int, int], is_whole: bool) -> tuple[str, ...]:
+        """Return what the nodes reported about the damage since the fault struck, and when they had the same log."""
+        logs = {node: path for node, path in self._logs().items() if node in done.nodes}
+        after_s = (now_ns() - done.end) / 1e9
+        whole = f"all nodes had the same log {after_s:.1f} s after the fault was healed"
+        missing = f"the nodes did not have the same log {after_s:.1f} s after the fault was healed"
+        return (*reports(logs, before), whole if is_whole else missing)
 
     def _carry_out(self, planned: Planned) -> Struck:
         random = Random(planned.seed)
@@ -103,9 +130,15 @@ class Nemesis:
             except NoEvidenceError as error:
                 void = void or str(error)
         struck = Struck(
-            planned.kind.name, planned.target, tuple(nodes), start, now_ns(), tuple(filter(None, evidence)), void
+            planned.kind.name,
+            planned.target,
+            tuple(nodes),
+            start,
+            now_ns(),
+            tuple(filter(None, evidence)),
+            void,
+            leader,
         )
-        self._write(struck)
         self._say(f"{planned.kind.name} is over: {void or '; '.join(struck.evidence)}")
         return struck
 

@@ -4,7 +4,7 @@
                                  nemesis: strike, heal, strike, heal ... healed
 
     OUT/
-      run.json        the options, and when the load began and ended
+      run.json        the options, when the load began and ended, and what the run promises (promise.py)
       client-N.jsonl  the history of client process N; client-N.log: its output
       faults.jsonl    the faults and their evidence (nemesis.py)
       leaders.jsonl   which node led, as the nodes reported it (leaders.py)
@@ -22,27 +22,25 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from chaos.errors import ChaosError
-from chaos.live.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
-from chaos.live.checker.cluster import no_recovery, two_leaders
-from chaos.live.checker.columns import HistoryColumns, columns_of
-from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.faults.catalogue import KINDS
 from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.faults.plan import Planned, plan
 from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.hosts.node_security import clients_of
-from chaos.live.leaders import LeaderWatch, read_claims
-from chaos.live.load.processes import ClientProcesses
+from chaos.live.judging import ChaosResult, judged
+from chaos.live.leaders import LeaderWatch
+from chaos.live.load.processes import ClientOfRun, ClientProcesses, ClientTimeoutError
 from chaos.live.load.spec import ClientSpec
-from chaos.live.nemesis import Nemesis, Struck
+from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
-from ledger.history import now_ns, read_history
+from chaos.live.options import ChaosOptions
+from chaos.live.promise import RunPromise, promised_files
+from ledger.history import now_ns
 
 TOPICS = ("orders", "payments")
 _SEGMENT_BYTES = 16 << 20
@@ -51,74 +49,6 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
-# A run counts only if at least this share of the intended messages was acknowledged.
-_LEAST_SHARE = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class ChaosOptions:
-    """The options of one chaos run. `rate` is in messages a second, of all clients together. `node_env` has
-    environment variables for the node processes, as NAME=VALUE. `recovery_s` is the time in seconds that the nodes may
-    take to reach the same log after the last fault.
-    """
-
-    env: str
-    nodes: int
-    faults: tuple[str, ...]
-    targets: tuple[str, ...]
-    seconds: float
-    rate: float
-    seed: int
-    flush: str
-    shards: int
-    queues: int = 4
-    largest_bytes: int = 1 << 20
-    delivery_timeout_ms: int = 20_000
-    producers: int = 2
-    node_env: tuple[str, ...] = ()
-    recovery_s: float = 120.0
-    # The nodes use TLS and authentication.
-    secure: bool = False
-
-    @property
-    def needs(self) -> FaultNeeds:
-        """The capabilities that the faults of this run need from the environment."""
-        needs = FaultNeeds.NOTHING
-        for name in self.faults:
-            needs |= KINDS[name].needs
-        return needs
-
-
-@dataclass(frozen=True, slots=True)
-class ChaosResult:
-    """The result of a run: its options, its verdict, its faults and its history."""
-
-    options: ChaosOptions
-    verdict: HistoryVerdict
-    struck: tuple[Struck, ...]
-    columns: HistoryColumns
-    began: int
-    # When the load ended. `began` and `ended` are in ns of the histories' clock.
-    ended: int
-
-    def gaps_s(self) -> list[float]:
-        """Return, for each fault, the longest time in seconds without an acknowledged write while there was load."""
-        times = acknowledged_at(self.columns)
-        return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
-
-
-def as_arguments(options: ChaosOptions) -> list[str]:
-    """Return the arguments of `ledgermq chaos` that give the same plan of faults."""
-    arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
-    arguments += ["--faults", ",".join(options.faults) or "none"]
-    for target in options.targets:
-        arguments += ["--targets", target]
-    for variable in options.node_env:
-        arguments += ["--node-env", variable]
-    arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
-    arguments += ["--flush", options.flush, "--shards", str(options.shards)]
-    arguments += ["--secure"] if options.secure else []
-    return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
 
 
 MakeEnvironment = Callable[[EnvironmentSetup], NodeEnvironment]
@@ -149,7 +79,10 @@ def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAu
         the_run = _Run(options, out, environment, audience, undo)
         began, ended = the_run.load(planned)
         unrecovered = the_run.read_to_the_end()
-    _save(out, options, began, ended, unrecovered)
+        nodes = tuple(environment.nodes)
+    files = promised_files(out, the_run.clients())
+    promise = RunPromise(files, nodes, dict.fromkeys(TOPICS, options.queues), len(planned))
+    _save(out, options, began, ended, unrecovered, promise)
     return judged(out)
 
 
@@ -214,8 +147,8 @@ class _Run:
         self._disturb(planned)
         self._clients.check()
         self._audience.say("all faults are healed; stopping the clients")
-        self._clients.stop("producers", _STOP_S)
         ended = now_ns()
+        self._clients.stop("producers", _STOP_S)
         self._clients.stop("consumers", _STOP_S)
         return began, ended
 
@@ -252,10 +185,17 @@ class _Run:
         self._clients.start("final")
         try:
             self._clients.finish("final", _UNRECOVERED_FINAL_S if unrecovered else _FINAL_S)
+        except ClientTimeoutError as trouble:
+            # A node has a message, or should have it, and does not serve it. The histories show which messages.
+            unrecovered = unrecovered or f"not every queue could be read from every node: {trouble}"
         except ChaosError:
             if not unrecovered:
                 raise
         return unrecovered
+
+    def clients(self) -> list[ClientOfRun]:
+        """Return all client processes of the run."""
+        return self._clients.every()
 
     def _spec(self) -> ClientSpec:
         options, nodes = self._options, self._environment.nodes
@@ -275,45 +215,12 @@ class _Run:
         )
 
 
-def _save(out: Path, options: ChaosOptions, began: int, ended: int, unrecovered: str) -> None:
-    told = {"options": asdict(options), "began": began, "ended": ended, "unrecovered": unrecovered}
+def _save(out: Path, options: ChaosOptions, began: int, ended: int, unrecovered: str, promise: RunPromise) -> None:
+    told = {
+        "options": asdict(options),
+        "began": began,
+        "ended": ended,
+        "unrecovered": unrecovered,
+        "promise": asdict(promise),
+    }
     (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-
-
-def judged(out: Path) -> ChaosResult:
-    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
-    try:
-        told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
-    options = ChaosOptions(**{name: _plain(value) for name, value in told["options"].items()})
-    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
-    struck = read_faults(out / "faults.jsonl")
-    least = int(options.rate * options.seconds * _LEAST_SHARE)
-    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
-    verdict = _with_faults(judge(columns, least_acknowledged=least).joined(*cluster), struck)
-    (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
-    return ChaosResult(options, verdict, tuple(struck), columns, told["began"], told["ended"])
-
-
-def histories(out: Path) -> list[Path]:
-    """Return the history files of all client processes, in the order in which the processes were started."""
-    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
-
-
-def read_faults(path: Path) -> list[Struck]:
-    """Return the faults that the nemesis recorded; an empty list if the file does not exist."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
-
-
-def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVerdict:
-    """Make the verdict void if a fault left no evidence."""
-    void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
-    return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -76,7 +76,7 @@ def aborted_reads(columns: HistoryColumns) -> Finding:
 
     def tell(row: int) -> tuple[str, tuple[int, int]]:
         refusal = where(refused & (sends.identity == reads.identity[row]))[0]
-        return f"{_read(columns, row)}, but its send had failed", (
+        return f"{_read(columns, row)} was read, although its send had failed", (
             int(sends.operation[refusal]),
             int(reads.operation[row]),
         )
@@ -111,4 +111,4 @@ def _was_sent(columns: HistoryColumns, rows: Flags) -> Flags:
 def _read(columns: HistoryColumns, row: int) -> str:
     reads = columns.reads
     name = columns.name(int(reads.producer[row]), int(reads.epoch[row]), int(reads.sequence[row]))
-    return f"{name}, read at {columns.place(int(reads.queue[row]), int(reads.offset[row]))},"
+    return f"{name} (read at {columns.place(int(reads.queue[row]), int(reads.offset[row]))})"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from chaos.live.checker.anomaly import Finding, finding, where
 from chaos.live.checker.columns import NONE, HistoryColumns, Numbers
+from chaos.words import node_names
 
 
 def divergence(columns: HistoryColumns) -> Finding:
@@ -35,8 +36,8 @@ def divergence(columns: HistoryColumns) -> Finding:
         here = rows[at == place]
         name = columns.place(int(queue[place]), int(offset[place]))
         if missing[:, place].any():
-            lack = nodes[missing[:, place]].tolist()
-            sentence = f"{name} is on {_list(sorted(set(reads.node[here].tolist())))} and not on {_list(lack)}"
+            have, lack = sorted(set(reads.node[here].tolist())), nodes[missing[:, place]].tolist()
+            sentence = f"{name} is on {node_names(have)} and not on {node_names(lack)}"
         else:
             sentence = f"the nodes have different messages, or different payloads, at {name}"
         return sentence, tuple(reads.operation[here].tolist())
@@ -58,7 +59,3 @@ def _beginnings(columns: HistoryColumns, nodes: Numbers) -> NDArray[np.int64]:
         if node in rows:
             begins[rows[node], queue] = offset
     return begins
-
-
-def _list(nodes: list[int]) -> str:
-    return ("nodes " if len(nodes) > 1 else "node ") + ", ".join(map(str, nodes))

@@ -1,11 +1,12 @@
 """Gives the verdict on a whole history: valid, not valid, or void.
 
 A run in which too little was checked is not counted as valid. If too little was acknowledged, or a queue was not read
-to its end, the verdict is void, even if no anomaly was found.
+to its end from every node, the verdict is void, even if no anomaly was found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from chaos.live.checker.anomaly import Finding
 from chaos.live.checker.columns import FAIL, OK, UNKNOWN, HistoryColumns
+from chaos.live.checker.completeness import FinalReads, absent_reads, queue_names
 from chaos.live.checker.contents import aborted_reads, lost, mixed_payloads, phantoms
 from chaos.live.checker.order import send_findings
 from chaos.live.checker.places import duplicates, inconsistent_offsets, reordered, sightings
@@ -23,12 +25,15 @@ from chaos.live.checker.replicas import divergence
 
 @dataclass(frozen=True, slots=True)
 class HistoryVerdict:
-    """`valid` is None if too little was checked for a verdict; `void` then has the reasons, one sentence each."""
+    """`valid` is None if too little was checked for a verdict; `void` then has the reasons, one sentence each. `notes`
+    has what a reader should know besides, and what does not change the verdict.
+    """
 
     valid: bool | None
     findings: tuple[Finding, ...]
     void: tuple[str, ...]
     figures: dict[str, int]
+    notes: tuple[str, ...] = ()
 
     @property
     def anomalies(self) -> int:
@@ -39,11 +44,20 @@ class HistoryVerdict:
         wrong = any(finding.count for finding in findings)
         return replace(self, findings=(*self.findings, *findings), valid=False if wrong else self.valid)
 
+    def without_proof(self, reasons: Iterable[str]) -> HistoryVerdict:
+        """Return this verdict with reasons why the run proves nothing. A verdict that is not valid stays so."""
+        void = tuple(reasons)
+        return replace(self, void=(*self.void, *void), valid=None if void and self.valid else self.valid)
+
+    def with_notes(self, notes: Iterable[str]) -> HistoryVerdict:
+        return replace(self, notes=(*self.notes, *notes))
+
     def as_json(self) -> dict[str, Any]:
         """Return the verdict as plain values: each kind with its count and its first examples."""
         return {
             "valid": self.valid,
             "void": list(self.void),
+            "notes": list(self.notes),
             "anomalies": {
                 finding.kind: {
                     "count": finding.count,
@@ -57,8 +71,10 @@ class HistoryVerdict:
         }
 
 
-def judge(columns: HistoryColumns, *, least_acknowledged: int = 1) -> HistoryVerdict:
-    """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged."""
+def judge(columns: HistoryColumns, *, least_acknowledged: int = 1, reads: FinalReads | None = None) -> HistoryVerdict:
+    """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged, or if one of the
+    final readings in `reads` is missing. Without `reads`, one final reading of each queue is enough.
+    """
     seen = sightings(columns)
     findings = (
         lost(columns, seen),
@@ -74,7 +90,7 @@ def judge(columns: HistoryColumns, *, least_acknowledged: int = 1) -> HistoryVer
         regressions(columns),
     )
     figures = _figures(columns)
-    void = tuple(_void(columns, figures, least_acknowledged))
+    void = (*_void(columns, figures, least_acknowledged), *(absent_reads(columns, reads) if reads else ()))
     wrong = any(finding.count for finding in findings)
     return HistoryVerdict(False if wrong else None if void else True, findings, void, figures)
 
@@ -97,10 +113,12 @@ def _figures(columns: HistoryColumns) -> dict[str, int]:
 def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
-        void.append(f"{figures['acknowledged']} messages were acknowledged; at least {least_acknowledged} are needed")
+        void.append(
+            f"acknowledged messages: {figures['acknowledged']:,}; a verdict needs at least {least_acknowledged:,}"
+        )
     unread = sorted(set(_queues_sent(columns)) - {queue for queue, _ in columns.read_to_end})
     if unread:
-        names = ", ".join(f"{topic}:{queue}" for topic, queue in (columns.queues[number] for number in unread[:10]))
+        names = queue_names([columns.queues[number] for number in unread])
         void.append(f"these queues were not read to their end: {names}")
     return void
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.words import counted
 
 # The flipped bit lies behind this position, in the bytes that were written and not in the blank rest of the segment.
 _FLIPPED_AFTER = 4096
@@ -58,7 +59,7 @@ class OldCopy(Fault):
             if path.read_bytes() == copy.read_bytes():
                 raise NoEvidenceError(f"{path.name} of node {node} had not changed")
             shutil.copy(copy, path)
-            evidence.append(f"node {node}: {path.name} as it was a second before")
+            evidence.append(f"node {node}: {_short(path)} was replaced by a copy that is a second older")
         return "; ".join(evidence)
 
     def heal(self, site: FaultSite) -> str:
@@ -75,7 +76,7 @@ def flip_bit(data: Path, random: Random) -> str:
     with path.open("r+b") as file:
         file.seek(at)
         file.write(bytes([content[at] ^ bit]))
-    return f"bit {bit:#04x} of byte {at} of {path.name}"
+    return f"one bit of byte {at:,} of {_short(path)} was flipped"
 
 
 def cut_file(data: Path, random: Random) -> str:
@@ -84,7 +85,7 @@ def cut_file(data: Path, random: Random) -> str:
     at = random.randrange(written // 2, written)
     with path.open("r+b") as file:
         file.truncate(at)
-    return f"{path.name} cut to {at} bytes of {written} written"
+    return f"{_short(path)} was cut to {at:,} of its {written:,} written bytes"
 
 
 def lose_indexes(data: Path, random: Random) -> str:
@@ -96,7 +97,12 @@ def lose_indexes(data: Path, random: Random) -> str:
     gone = [*data.glob(f"shard-*/{kind}")]
     for path in gone:
         shutil.rmtree(path)
-    return f"{kind} of {len(gone)} shards deleted"
+    return f"the index files `{kind}` of {counted(len(gone), 'shard')} were deleted"
+
+
+def _short(path: Path) -> str:
+    """Return the name of a segment file with the name of its shard."""
+    return f"{path.parent.parent.name}/{path.name}"
 
 
 def _segments(data: Path) -> list[Path]:

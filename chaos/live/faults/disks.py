@@ -7,6 +7,7 @@ from pathlib import Path
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.injection import Injection, Injector
+from chaos.words import counted, node_names
 
 SYNCS = ("fsync", "fdatasync")
 
@@ -28,11 +29,12 @@ class DiskFull(Fault):
 
 
 class Injected(Fault):
-    """System calls of the targets fail or take long. With `restart`, each node is killed and started again when the
-    disk works again, because a node accepts no writes after a disk error until it is restarted.
+    """System calls of the targets fail or take long, as `what` says in words. With `restart`, each node is killed and
+    started again when the disk works again, because a node accepts no writes after a disk error until it is restarted.
     """
 
-    def __init__(self, injection: Injection, *, restart: bool) -> None:
+    def __init__(self, what: str, injection: Injection, *, restart: bool) -> None:
+        self._what = what
         self._injection = injection
         self._restart = restart
         self._injectors: dict[int, Injector] = {}
@@ -46,8 +48,8 @@ class Injected(Fault):
             output = _output(site, node, pid)
             self._injectors[node] = Injector(pid, output)
             self._injectors[node].attach(self._injection)
-            attached.append(f"node {node}: pid {pid}")
-        return f"{self._injection.what}: {'; '.join(attached)}"
+            attached.append(node)
+        return f"{self._what} on {node_names(attached)}"
 
     def heal(self, site: FaultSite) -> str:
         calls = {node: injector.detach() for node, injector in self._injectors.items()}
@@ -57,23 +59,24 @@ class Injected(Fault):
         restarted = _started(site, list(calls))
         if not any(calls.values()):
             raise NoEvidenceError("strace changed no system call")
-        hit = [f"node {node}: {count} calls" for node, count in calls.items()]
+        hit = [f"node {node}: {counted(count, 'system call')} changed" for node, count in calls.items()]
         return "; ".join([*hit, *restarted])
 
 
 def failing_sync() -> Injected:
     """Let one fsync of the targets fail. After the failed fsync, the kernel reports success for the next fsync,
     although pages may be lost."""
-    return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
+    return Injected("one sync fails with EIO", Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
 def failing_writes() -> Injected:
-    return Injected(Injection(("pwrite64", "pwritev", "pwritev2"), "error=EIO"), restart=True)
+    calls = ("pwrite64", "pwritev", "pwritev2")
+    return Injected("writes fail with EIO", Injection(calls, "error=EIO"), restart=True)
 
 
 def slow_sync() -> Injected:
     """Let each fsync of the targets take 200 ms longer."""
-    return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
+    return Injected("syncs take 200 ms longer", Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 
 def _output(site: FaultSite, node: int, pid: int) -> Path:
@@ -83,4 +86,4 @@ def _output(site: FaultSite, node: int, pid: int) -> Path:
 
 def _started(site: FaultSite, nodes: Sequence[int]) -> list[str]:
     """Start the nodes that are down, and return the evidence."""
-    return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]
+    return [site.environment.start(node) for node in nodes if not site.is_up(node)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.link_rules import LinkLoss, NodeLink, partition
 from chaos.live.hosts.link_shaper import LinkShape
+from chaos.words import counted, node_names
 
 Sides = Callable[[FaultSite, Sequence[int]], Iterable[Iterable[int]]]
 
@@ -21,7 +22,8 @@ class Partition(Fault):
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         sides = [sorted(side) for side in self._sides(site, targets)]
         site.environment.links.set(partition(site.environment.nodes, sides))
-        return " | ".join(", ".join(map(str, side)) for side in sides)
+        groups = " and ".join(f"({', '.join(map(str, side))})" for side in sides if side)
+        return f"nodes that reach each other: {groups}"
 
     def heal(self, site: FaultSite) -> str:
         return _dropped(site)
@@ -72,7 +74,7 @@ class OneWay(Fault):
         others = [node for node in site.environment.nodes if node not in targets]
         links = [NodeLink(node, other) if out else NodeLink(other, node) for node in targets for other in others]
         site.environment.links.set(LinkLoss(link, 1.0) for link in links)
-        return f"nothing {'from' if out else 'to'} {', '.join(map(str, targets))}"
+        return f"all packets {'from' if out else 'to'} {node_names(targets)} are lost"
 
     def heal(self, site: FaultSite) -> str:
         return _dropped(site)
@@ -84,7 +86,7 @@ class Lossy(Fault):
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         share = site.random.choice((0.05, 0.15, 0.3))
         site.environment.links.set(LinkLoss(link, share) for link in _all_links(site))
-        return f"{share:.0%} of all packets"
+        return f"{share:.0%} of all packets between nodes are lost"
 
     def heal(self, site: FaultSite) -> str:
         return _dropped(site)
@@ -127,4 +129,4 @@ def _dropped(site: FaultSite) -> str:
     dropped = site.environment.links.heal()
     if not dropped:
         raise NoEvidenceError("the rules dropped no packet")
-    return f"{dropped} packets dropped"
+    return f"{counted(dropped, 'packet')} dropped"

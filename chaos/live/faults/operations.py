@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.words import counted, node_names
 
 _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5
@@ -29,7 +30,7 @@ class TransferStorm(Fault):
             site.wait(_TRANSFER_GAP_S)
         if not done:
             raise NoEvidenceError("no transfer of leadership succeeded")
-        return f"{done} of {_TRANSFERS} transfers succeeded"
+        return f"{done} of {_TRANSFERS} transfers of leadership succeeded"
 
     def heal(self, site: FaultSite) -> str:
         return ""
@@ -44,7 +45,7 @@ class AddAndRemove(Fault):
         for node in targets:
             site.members.remove(node)
             site.environment.put_away(node)
-        return f"node {added} was added, {', '.join(map(str, targets))} removed"
+        return f"node {added} was added, and {node_names(targets)} removed"
 
     def heal(self, site: FaultSite) -> str:
         return ""
@@ -61,14 +62,14 @@ class Wipe(Fault):
             self._down.append(node)
             site.environment.kill(node)
             site.environment.wipe(node)
-        return f"the disk of {', '.join(map(str, targets))} is empty"
+        return f"{node_names(targets)} lost the disk"
 
     def heal(self, site: FaultSite) -> str:
         for node in self._down:
             site.members.remove(node)
             site.environment.start_to_join(node)
             site.members.add(node, site.environment.address(node))
-        return f"{', '.join(map(str, self._down))} removed, and added again"
+        return f"{node_names(self._down)}: removed from the cluster, and added again with an empty disk"
 
 
 class ClockJump(Fault):
@@ -104,7 +105,7 @@ class ClockStrobe(Fault):
             for node in targets:
                 site.environment.set_clock(node, offset_s)
                 evidence.append(_seen(site, node, offset_s))
-        return f"{len(evidence)} jumps; {evidence[-1]}"
+        return f"{counted(len(evidence), 'jump')} of the clock; {evidence[-1]}"
 
     def heal(self, site: FaultSite) -> str:
         for node in self._wrong:
@@ -119,7 +120,7 @@ def _seen(site: FaultSite, node: int, offset_s: float) -> str:
         now_ms = site.members.wall_clock_ms(node)
         seen_s = None if now_ms is None else now_ms / 1000 - time.time()
         if seen_s is not None and abs(seen_s - offset_s) <= _CLOCK_STEP_S:
-            return f"node {node}: {seen_s:+.1f} s"
+            return f"the clock of node {node} was wrong by {seen_s:+.1f} s"
         if time.monotonic() > until:
             raise NoEvidenceError(
                 f"the clock of node {node} should be wrong by {offset_s:+.1f} s, and is wrong by {seen_s} s"

@@ -21,6 +21,7 @@ from pathlib import Path
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.link_rules import NodeLink, partition
 from chaos.live.hosts.link_shaper import LinkShape
+from chaos.words import counted
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 
@@ -66,7 +67,7 @@ class StaleVote(Fault):
         for node in self._down:
             if not site.is_up(node):
                 site.environment.start(node)
-        return f"{dropped} packets dropped"
+        return f"{counted(dropped, 'packet')} dropped"
 
 
 def _hand_over(site: FaultSite, node: int) -> None:

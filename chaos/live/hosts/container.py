@@ -13,7 +13,7 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container as EngineContainer
 
 from chaos.errors import ChaosError
-from chaos.live.hosts.process import halt_or_go_on
+from chaos.live.hosts.process import halt_or_go_on, halted_or_going_on
 
 STOP_TIMEOUT_S = 30
 _KILL_TIMEOUT_S = 30
@@ -23,9 +23,14 @@ _POLL_S = 0.01
 
 
 class Container:
-    """A container called `name`, with `labels`, at `address` in `network`. The method `make` creates the container."""
+    """The container of a node, called `name`, with `labels`, at `address` in `network`. The method `make` creates the
+    container."""
 
-    def __init__(self, client: DockerClient, name: str, labels: dict[str, str], network: str, address: str) -> None:
+    def __init__(
+        self, client: DockerClient, node: int, name: str, labels: dict[str, str], network: str, address: str
+    ) -> None:
+        self._node = f"node {node}"
+        self._starts = 0
         self._client = client
         self._name = name
         self._labels = labels
@@ -70,7 +75,7 @@ class Container:
         """
         self._do(lambda container: container.start())
         deadline = time.monotonic() + _BEGIN_TIMEOUT_S
-        while (pid := self.pid) is None:
+        while self.pid is None:
             state = self._state()
             if not state["Running"]:
                 raise ChaosError(f"{self._name} ended while starting, with exit status {state['ExitCode']}")
@@ -79,7 +84,8 @@ class Container:
                     f"the process of {self._name} is not visible on this machine: use the engine of this machine"
                 )
             time.sleep(_POLL_S)
-        return f"{self._name}: pid {pid}"
+        self._starts += 1
+        return f"{self._node} was started{' again' if self._starts > 1 else ''}"
 
     def stop(self) -> str:
         """Stop the node with SIGTERM. Raises ChaosError if the node does not end with status 0."""
@@ -108,13 +114,16 @@ class Container:
         pid = self.pid
         if pid is None:
             raise ChaosError(f"{self._name} does not run")
-        return f"{self._name}: {halt_or_go_on(pid, number)}"
+        halt_or_go_on(pid, number)
+        return halted_or_going_on(self._node, number)
 
     def _ended(self, begun: float, by: str, *, status: int) -> str:
         state = self._state()
         if state["Running"] or state["ExitCode"] != status:
             raise ChaosError(f"{self._name} should have ended by {by} with exit status {status}; its state is {state}")
-        return f"{self._name} ended by {by}, exit status {status}, after {time.monotonic() - begun:.3f} s"
+        if status == _SIGKILLED:
+            return f"{self._node} was killed ({by}, exit status {status})"
+        return f"{self._node} ended with exit status {status} {time.monotonic() - begun:.2f} s after {by}"
 
     def _state(self) -> dict[str, Any]:
         try:

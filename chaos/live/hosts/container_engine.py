@@ -74,7 +74,7 @@ class ContainerEngine:
 
     def container(self, node: int) -> Container:
         """Return the container of a node. This method does not create the container."""
-        return Container(self._client, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
+        return Container(self._client, node, f"{self._name}-{node}", self._labels(), self._name, self.address(node))
 
     def close(self) -> None:
         """Remove the network if it exists."""

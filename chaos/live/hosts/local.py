@@ -116,7 +116,8 @@ class LocalEnvironment(NodesOfFiles):
         config = self._config(node)
         config.write_text(self._toml(node, join=join), encoding="utf-8")
         command = [*self._namespaces.of(node).prefix, sys.executable, "-m", "ledgermq", "server", "run"]
-        process = NodeProcess([*command, "--config", str(config)], self._variables(node), self.log(node))
+        command += ["--config", str(config)]
+        process = NodeProcess(f"node {node}", command, self._variables(node), self.log(node))
         self._processes[node] = process
         self._undo.callback(self._end, process)
 

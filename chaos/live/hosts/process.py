@@ -17,9 +17,10 @@ _POLL_S = 0.01
 
 class NodeProcess:
     """Runs `command` with this program's environment variables and those in `environment`. The output is appended
-    to `log`."""
+    to `log`. `name` names the node in evidence, for example `node 2`."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self._name = name
         self._command = command
         self._environment = environment
         self._log = log
@@ -31,6 +32,7 @@ class NodeProcess:
         return process.pid if process is not None and process.poll() is None else None
 
     def start(self) -> str:
+        started = self._process is not None
         if self.pid is None:
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
@@ -42,7 +44,7 @@ class NodeProcess:
                     cwd=self._log.parent,  # `python -m` searches this directory first
                     start_new_session=True,
                 )
-        return f"pid {self.pid}"
+        return f"{self._name} was started{' again' if started else ''}"
 
     def stop(self) -> str:
         """Stop the process with SIGTERM. Raises ChaosError if the process does not end."""
@@ -53,7 +55,8 @@ class NodeProcess:
         return self._end(SIGKILL)
 
     def signal(self, number: Signals) -> str:
-        return halt_or_go_on(self._running(), number)
+        halt_or_go_on(self._running(), number)
+        return halted_or_going_on(self._name, number)
 
     def _end(self, number: Signals) -> str:
         pid, process = self._running(), self._process
@@ -63,24 +66,31 @@ class NodeProcess:
         try:
             status = process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
-            raise ChaosError(f"pid {pid} did not end within {_STOP_TIMEOUT_S:.0f} s of {number.name}") from error
-        how = Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"pid {pid} ended by {how} after {time.monotonic() - begun:.3f} s"
+            raise ChaosError(f"{self._name} did not end within {_STOP_TIMEOUT_S:.0f} s of {number.name}") from error
+        seconds = time.monotonic() - begun
+        if status == -SIGKILL:
+            return f"{self._name} was killed (SIGKILL)"
+        how = f"by {Signals(-status).name}" if status < 0 else f"with exit status {status}"
+        return f"{self._name} ended {how} {seconds:.2f} s after {number.name}"
 
     def _running(self) -> int:
         pid = self.pid
         if pid is None:
-            raise ChaosError(f"the node with the log {self._log} does not run")
+            raise ChaosError(f"{self._name} does not run: see {self._log}")
         return pid
 
 
-def halt_or_go_on(pid: int, number: Signals) -> str:
+def halt_or_go_on(pid: int, number: Signals) -> None:
     """Send SIGSTOP or SIGCONT. Returns when /proc shows that the process has stopped or runs again."""
     os.kill(pid, number)
     stopped = number is SIGSTOP
     while (_state(pid) == "T") is not stopped:
         time.sleep(_POLL_S)
-    return f"pid {pid} is {'stopped' if stopped else 'running'}"
+
+
+def halted_or_going_on(name: str, number: Signals) -> str:
+    """Return the evidence that a node was stopped with SIGSTOP, or continued with SIGCONT."""
+    return f"{name} is {'paused' if number is SIGSTOP else 'running again'}"
 
 
 def _state(pid: int) -> str:

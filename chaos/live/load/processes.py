@@ -9,15 +9,29 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from signal import Signals
 
 from chaos.errors import ChaosError
 from chaos.live.load.spec import ClientSpec, Role
 
 # The number of client numbers that each process may use.
 _NUMBERS = 100_000
+
+
+class ClientTimeoutError(ChaosError):
+    """Raised if a client process did not end in its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOfRun:
+    """A client process that a run started. `was_killed`: the process had no chance to finish its history."""
+
+    number: int
+    role: Role
+    was_killed: bool
 
 
 class ClientProcesses:
@@ -29,11 +43,13 @@ class ClientProcesses:
         self._directory = directory
         self._spec = spec
         self._running: dict[int, tuple[Role, subprocess.Popen[bytes]]] = {}
-        self._count = 0
+        self._roles: dict[int, Role] = {}
+        self._killed: set[int] = set()
 
     def start(self, role: Role) -> int:
         """Start one more process. Returns the number of the process."""
-        number = self._count = self._count + 1
+        number = len(self._roles) + 1
+        self._roles[number] = role
         path = self._directory / f"client-{number}"
         history = path.with_suffix(".jsonl")
         first = number * _NUMBERS
@@ -52,6 +68,10 @@ class ClientProcesses:
         self._running[number] = (role, process)
         return number
 
+    def every(self) -> list[ClientOfRun]:
+        """Return all processes that were started, running or not."""
+        return [ClientOfRun(number, role, number in self._killed) for number, role in self._roles.items()]
+
     def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
         """Let all processes that start from now on use these nodes and addresses."""
         self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
@@ -62,9 +82,10 @@ class ClientProcesses:
         """
         number = random.choice([number for number, (role, _) in self._running.items() if role == "producers"])
         role, process = self._running.pop(number)
+        self._killed.add(number)
         process.kill()
         status = process.wait()
-        return f"client {number}, pid {process.pid}, ended by signal {-status}; client {self.start(role)} began"
+        return f"client {number} was killed ({Signals(-status).name}); client {self.start(role)} began"
 
     def check(self) -> None:
         """Raise ChaosError if a process has ended before the run stopped it."""
@@ -80,13 +101,14 @@ class ClientProcesses:
         self._wait(ours, within_s)
 
     def finish(self, role: Role, within_s: float) -> None:
-        """Wait until all processes of the role have finished. Raises ChaosError if a process does not finish in
-        time."""
+        """Wait until all processes of the role have finished. Raises ClientTimeoutError if a process does not
+        finish in time, and ChaosError if it fails."""
         self._wait({number: process for number, (one, process) in self._running.items() if one == role}, within_s)
 
     def end(self) -> None:
         """Kill all processes that still run."""
-        for _, process in self._running.values():
+        for number, (_, process) in self._running.items():
+            self._killed.add(number)
             process.kill()
             process.wait()
         self._running.clear()
@@ -96,7 +118,7 @@ class ClientProcesses:
             try:
                 status = process.wait(within_s)
             except subprocess.TimeoutExpired as error:
-                raise ChaosError(f"client {number} did not end within {within_s:.0f} s") from error
+                raise ClientTimeoutError(f"client {number} did not end within {within_s:.0f} s") from error
             del self._running[number]
             if status:
                 raise ChaosError(f"client {number} failed: {self._last_words(number)}")

@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
+from chaos.live.checker.columns import OK
+from chaos.live.judging import ChaosResult, histories
 from chaos.live.leaders import read_reigns
+from chaos.live.options import as_arguments
 from chaos.live.report import plots
+from chaos.live.report.headline import headline
 from chaos.live.report.series import series
-from chaos.live.run import ChaosResult, as_arguments, histories
+from chaos.words import node_names
 from ledger.history import read_history, to_line
 from ledger.report.figures import as_svg, save
 from ledger.report.page import write_page
@@ -41,6 +45,8 @@ def write_report(result: ChaosResult, directory: Path) -> Path:
         verdict=result.verdict,
         word=word,
         colour=colour,
+        headline=headline(result),
+        load_s=result.load_s,
         figures=_figures(result),
         picture=as_svg(figure, "timeline"),
         kinds={**KINDS, **CLUSTER_KINDS},
@@ -53,25 +59,24 @@ def write_report(result: ChaosResult, directory: Path) -> Path:
 
 def _figures(result: ChaosResult) -> list[tuple[str, str]]:
     figures, sends = result.verdict.figures, result.columns.sends
-    seconds = (result.ended - result.began) / 1e9
-    latency_ms = np.sort((sends.end - sends.start)[sends.outcome == 0] / 1e6)
-    gaps = sorted(row["gap_s"] for row in _faults(result))
+    latency_ms = np.sort((sends.end - sends.start)[sends.outcome == OK] / 1e6)
+    pauses_s = np.sort([pause.seconds for pause in result.pauses() if pause is not None])
     told = [
         ("messages acknowledged", f"{figures['acknowledged']:,}"),
-        ("a second", f"{figures['acknowledged'] / seconds:,.0f}"),
-        ("unknown", f"{figures['unknown']:,}"),
-        ("failed", f"{figures['failed']:,}"),
-        ("read", f"{figures['read']:,}"),
+        ("acknowledged per second", f"{figures['acknowledged'] / max(result.load_s, 1e-9):,.0f}"),
+        ("sends without an answer", f"{figures['unknown']:,}"),
+        ("sends refused", f"{figures['failed']:,}"),
+        ("messages read", f"{figures['read']:,}"),
         ("anomalies", f"{result.verdict.anomalies:,}"),
     ]
-    if len(latency_ms):
-        told += [(f"latency {name}, ms", f"{_at(latency_ms, share):,.1f}") for name, share in _QUANTILES]
-    if gaps:
-        told += [(f"no write, {name}, s", f"{_at(np.array(gaps), share):,.2f}") for name, share in _QUANTILES]
+    for name, share in _QUANTILES if len(latency_ms) else ():
+        told.append((f"latency in ms ({name})", f"{_at(latency_ms, share):,.1f}"))
+    for name, share in _QUANTILES if len(pauses_s) else ():
+        told.append((f"pause of a fault in s ({name})", f"{_at(pauses_s, share):,.2f}"))
     return told
 
 
-_QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+_QUANTILES = (("median", 0.5), ("99 %", 0.99), ("longest", 1.0))
 
 
 def _at(values: Any, share: float) -> float:
@@ -80,17 +85,17 @@ def _at(values: Any, share: float) -> float:
 
 def _faults(result: ChaosResult) -> list[dict[str, Any]]:
     rows = []
-    for one, gap_s in zip(result.struck, result.gaps_s(), strict=True):
+    for one, pause in zip(result.struck, result.pauses(), strict=True):
         rows.append(
             {
                 "kind": one.kind,
                 "target": one.target,
-                "nodes": ", ".join(map(str, one.nodes)),
+                "nodes": node_names(one.nodes),
                 "at": f"{(one.start - result.began) / 1e9:.1f}",
                 "seconds": f"{(one.end - one.start) / 1e9:.1f}",
-                "gap": f"{gap_s:.2f}",
-                "gap_s": gap_s,
+                "pause": None if pause is None else f"{pause.seconds:.2f}",
                 "evidence": [piece for evidence in one.evidence for piece in evidence.split("; ")],
+                "repairs": one.repairs,
                 "void": one.void,
             }
         )

@@ -216,3 +216,15 @@ def test_examples_are_few_and_counts_are_whole() -> None:
 
 def test_payloads_differ_in_these_tales() -> None:
     assert crc(0) != crc(1)
+
+
+def test_sentences_have_no_doubled_commas() -> None:
+    sentences = [
+        anomaly.sentence
+        for tales in ANOMALIES.values()
+        for tale in tales
+        for finding in told(tale).findings
+        for anomaly in finding.shown
+    ]
+    assert sentences
+    assert [sentence for sentence in sentences if ",," in sentence or ", ," in sentence] == []

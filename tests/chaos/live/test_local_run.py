@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.live.run import judged
+from chaos.live.judging import judged
 
 PROGRAMS = ("ip", "nsenter", "iptables", "mkfs.ext4")
 IN_CI = os.environ.get("CI") == "true"

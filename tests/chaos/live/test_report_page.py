@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+from chaos.live.judging import judged
+from chaos.live.nemesis import Struck
+from chaos.live.options import ChaosOptions
+from chaos.live.report.headline import headline
 from chaos.live.report.page import write_report
-from chaos.live.run import ChaosOptions, judged
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.live.tell import closed, opened, poll, send
 
@@ -24,7 +27,7 @@ OPTIONS = ChaosOptions(
 )
 STRUCK = {
     "kind": "kill", "target": "leader", "nodes": [1], "start": 4 * SECOND, "end": 6 * SECOND,
-    "evidence": ["process 17 <killed>; it is gone"], "void": "",
+    "evidence": ["process 17 <killed>; it is gone"], "void": "", "leader": 1,
 }  # fmt: skip
 NODES = (1, 2, 3)
 LEADERS = [{"at": 0, "leaders": {"0": [[1, 2]]}}, {"at": 5 * SECOND, "leaders": {"0": [[2, 3]]}}]
@@ -57,6 +60,9 @@ def test_the_page_has_the_verdict_the_faults_and_the_command(run: Path) -> None:
     page = write_report(judged(run), run).read_text(encoding="utf-8")
     assert ">valid</span>" in page
     assert "Chaos run, seed 7" in page
+    assert "<p><b>1 leader killed, 60 messages acknowledged, none lost, longest pause 0.34 s.</b></p>" in page
+    assert page.index("1 leader killed") < page.index("<table>")
+    assert "The load lasted 20 s (20 s were asked for)" in page
     assert "<b>60</b>messages acknowledged" in page
     assert "<div>process 17 &lt;killed&gt;</div><div>it is gone</div>" in page
     assert "ledgermq chaos run --env local --nodes 3 --seed 7 --faults kill" in page
@@ -71,9 +77,36 @@ def test_an_anomaly_is_shown_with_the_operations_of_the_history(tmp_path: Path) 
     assert result.verdict.valid is False
     page = write_report(result, run).read_text(encoding="utf-8")
     assert ">not valid</span>" in page
+    assert "1 leader killed, 60 messages acknowledged, 1 lost, longest pause 0.34 s." in page
     (anomaly, *_) = [anomaly for finding in result.verdict.findings for anomaly in finding.shown]
     assert f"<b>{anomaly.kind}</b>" in page
     assert page.count("<pre>{") >= len(anomaly.operations) > 0
+
+
+def struck(kind: str, *nodes: int, leader: int = 1, void: str = "") -> Struck:
+    return Struck(kind, "one", nodes, 4 * SECOND, 6 * SECOND, ("seen",), void, leader)
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ([struck("kill", 1), struck("kill", 1), struck("kill", 1)], "3 leaders killed, "),
+        ([struck("kill", 2), struck("kill", 1, 2)], "3 nodes killed (1 leader among them), "),
+        ([struck("kill", 2)], "1 node killed, "),
+        ([struck("bit-flip", 2), struck("bit-flip", 3)], "2 faults (bit-flip), "),
+        ([struck("kill", 2), struck("pause", 3)], "2 faults of 2 kinds, "),
+        ([struck("kill", 2, void="nothing was seen")], "no fault, "),
+    ],
+)
+def test_the_first_sentence_says_what_struck(run: Path, faults: list[Struck], words: str) -> None:
+    assert headline(replace(judged(run), struck=tuple(faults))).startswith(words)
+
+
+def test_what_the_nodes_did_about_damage_stands_beside_the_fault(run: Path) -> None:
+    damage = replace(struck("bit-flip", 2), repairs=("node 2: shard 0: entries 3 to 5 are repaired",))
+    later = replace(struck("kill", 2), start=5 * SECOND)
+    page = write_report(replace(judged(run), struck=(damage, later)), run).read_text(encoding="utf-8")
+    assert "What the nodes did about the damage:</b></div><div>node 2: shard 0: entries 3 to 5 are repaired<" in page
 
 
 def test_the_same_run_gives_the_same_files(run: Path) -> None:

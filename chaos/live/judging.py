@@ -1,0 +1,119 @@
+"""Judges a run from the files in its directory: histories, faults, leaders, and the promise of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from chaos.errors import ChaosError
+from chaos.live.checker.availability import WritePause, acknowledged_at, longest_pause, pauses_of_faults
+from chaos.live.checker.cluster import no_recovery, two_leaders
+from chaos.live.checker.columns import HistoryColumns, columns_of
+from chaos.live.checker.verdict import HistoryVerdict, judge
+from chaos.live.leaders import read_claims
+from chaos.live.nemesis import Struck
+from chaos.live.options import ChaosOptions
+from chaos.live.promise import RunPromise, absent_files, half_lines
+from chaos.words import node_names
+from ledger.history import read_history
+
+# A run counts only if at least this share of the intended messages was acknowledged.
+_LEAST_SHARE = 0.2
+# A load that lasted longer than this, beyond the asked time, is mentioned.
+_LATE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosResult:
+    """The result of a run: its options, its verdict, its faults and its history."""
+
+    options: ChaosOptions
+    verdict: HistoryVerdict
+    struck: tuple[Struck, ...]
+    columns: HistoryColumns
+    began: int
+    # When the producers were told to stop. `began` and `ended` are in ns of the histories' clock.
+    ended: int
+
+    @property
+    def load_s(self) -> float:
+        """Return for how many seconds the load lasted. It lasts longer than `options.seconds` if the last fault was
+        healed late."""
+        return (self.ended - self.began) / 1e9
+
+    def pause(self) -> WritePause:
+        """Return the longest time without an acknowledged write, with or without a fault."""
+        return longest_pause(acknowledged_at(self.columns), self.began, self.ended)
+
+    def pauses(self) -> list[WritePause | None]:
+        """Return, for each fault, the longest pause that belongs to this fault; None if the fault struck and ended
+        during the pause of an earlier fault."""
+        faults = [(one.start, one.end) for one in self.struck]
+        return pauses_of_faults(acknowledged_at(self.columns), faults, self.began, self.ended)
+
+
+def judged(out: Path) -> ChaosResult:
+    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
+    try:
+        told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
+        options = ChaosOptions(**{name: _plain(value) for name, value in told["options"].items()})
+        promise = RunPromise.of(told["promise"]) if "promise" in told else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
+    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
+    struck = read_faults(out / "faults.jsonl")
+    promise = promise or _promise_of_options(options, struck)
+    least = int(options.rate * options.seconds * _LEAST_SHARE)
+    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
+    verdict = judge(columns, least_acknowledged=least, reads=promise.reads).joined(*cluster)
+    verdict = verdict.without_proof(absent_files(out, promise)).with_notes(half_lines(histories(out), promise))
+    result = ChaosResult(options, _with_faults(verdict, struck), tuple(struck), columns, told["began"], told["ended"])
+    result = replace(result, verdict=result.verdict.with_notes(_other_than_asked(result, promise)))
+    (out / "verdict.json").write_text(json.dumps(result.verdict.as_json(), indent=1) + "\n", encoding="utf-8")
+    return result
+
+
+def _promise_of_options(options: ChaosOptions, struck: Sequence[Struck]) -> RunPromise:
+    """Return what a run of an older version promises, whose `run.json` has no promise: final readings of all nodes. If
+    nodes were added and removed, the nodes of the final readings are not known."""
+    nodes = () if "membership" in options.faults else tuple(range(1, options.nodes + 1))
+    return RunPromise((), nodes, {}, len(struck))
+
+
+def _other_than_asked(result: ChaosResult, promise: RunPromise) -> list[str]:
+    """Return sentences about a load that lasted longer than the options say, and about faults that did not strike."""
+    notes, options = [], result.options
+    if result.load_s > options.seconds + _LATE_S:
+        notes.append(f"the load lasted {result.load_s:.0f} s instead of {options.seconds:g} s: faults were healed late")
+    if len(result.struck) < promise.faults:
+        notes.append(f"only {len(result.struck)} of {promise.faults} planned faults struck")
+    return notes
+
+
+def histories(out: Path) -> list[Path]:
+    """Return the history files of all client processes, in the order in which the processes were started."""
+    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
+
+
+def read_faults(path: Path) -> list[Struck]:
+    """Return the faults that the nemesis recorded; an empty list if the file does not exist."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
+
+
+def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVerdict:
+    """Say which faults left no evidence. If at least half of the faults left none, the verdict is void."""
+    weak = [f"{one.kind} of {node_names(one.nodes)} left no evidence: {one.void}" for one in struck if one.void]
+    if weak and 2 * len(weak) >= len(struck):
+        return verdict.without_proof(weak)
+    return verdict.with_notes(f"{sentence}; this fault does not count" for sentence in weak)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

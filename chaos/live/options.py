@@ -1,0 +1,56 @@
+"""The options of a chaos run, and the command line that stands for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chaos.live.faults.catalogue import KINDS
+from chaos.live.faults.fault import FaultNeeds
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosOptions:
+    """The options of one chaos run. `rate` is in messages a second, of all clients together. `node_env` has
+    environment variables for the node processes, as NAME=VALUE. `recovery_s` is the time in seconds that the nodes may
+    take to reach the same log after the last fault.
+    """
+
+    env: str
+    nodes: int
+    faults: tuple[str, ...]
+    targets: tuple[str, ...]
+    seconds: float
+    rate: float
+    seed: int
+    flush: str
+    shards: int
+    queues: int = 4
+    largest_bytes: int = 1 << 20
+    delivery_timeout_ms: int = 20_000
+    producers: int = 2
+    node_env: tuple[str, ...] = ()
+    recovery_s: float = 120.0
+    # The nodes use TLS and authentication.
+    secure: bool = False
+
+    @property
+    def needs(self) -> FaultNeeds:
+        """The capabilities that the faults of this run need from the environment."""
+        needs = FaultNeeds.NOTHING
+        for name in self.faults:
+            needs |= KINDS[name].needs
+        return needs
+
+
+def as_arguments(options: ChaosOptions) -> list[str]:
+    """Return the arguments of `ledgermq chaos` that give the same plan of faults."""
+    arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
+    arguments += ["--faults", ",".join(options.faults) or "none"]
+    for target in options.targets:
+        arguments += ["--targets", target]
+    for variable in options.node_env:
+        arguments += ["--node-env", variable]
+    arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
+    arguments += ["--flush", options.flush, "--shards", str(options.shards)]
+    arguments += ["--secure"] if options.secure else []
+    return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]

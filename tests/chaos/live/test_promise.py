@@ -1,0 +1,176 @@
+"""What is missing makes a run void, by name. The runs are written by hand: no node starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from chaos.live.checker.verdict import HistoryVerdict
+from chaos.live.judging import judged
+from chaos.live.load.processes import ClientOfRun
+from chaos.live.options import ChaosOptions
+from chaos.live.promise import RunPromise, promised_files
+from ledger.history import HistoryWriter, Operation
+from tests.chaos.live.tell import assign, closed, opened, poll, progress, send
+
+SECOND = 1_000_000_000
+NODES = (1, 2, 3)
+OPTIONS = ChaosOptions(
+    env="local", nodes=3, faults=("kill",), targets=(), seconds=20, rate=1, seed=7, flush="async", shards=1
+)
+CLIENTS = [
+    ClientOfRun(1, "producers", was_killed=False),
+    ClientOfRun(2, "producers", was_killed=True),
+    ClientOfRun(3, "consumers", was_killed=False),
+    ClientOfRun(4, "final", was_killed=False),
+]
+
+
+def fault(start: int, void: str = "") -> dict[str, object]:
+    times = {"start": start * SECOND, "end": (start + 1) * SECOND}
+    return {"kind": "kill", "target": "one", "nodes": [2], **times, "evidence": ["killed"], "void": void, "leader": 1}
+
+
+def write_run(
+    out: Path,
+    faults: tuple[dict[str, object], ...] = (fault(4),),
+    *,
+    planned: int | None = None,
+    load_s: int = 20,
+    with_promise: bool = True,
+) -> Path:
+    """Write a whole and valid run of 40 messages in two queues of topic t."""
+    out.mkdir(exist_ok=True)
+    sent = [(number, number // 2) for number in range(40)]
+    queues = [[(offset, number) for number, offset in sent if number % 2 == queue] for queue in (0, 1)]
+    sends = [
+        send(number, offset, queue=number % 2, at=(number * SECOND // 2, number * SECOND // 2 + SECOND // 10))
+        for number, offset in sent
+    ]
+    after = (30 * SECOND, 31 * SECOND)
+    files: dict[int, list[Operation]] = {
+        1: [opened(), *sends, closed()],
+        2: [],
+        3: [assign(0), poll(*queues[0], at=after), progress(1, 5, 6)],
+        4: [
+            poll(*queues[queue], queue=queue, process=100 + node, node=node, final=True, at=after)
+            for node in NODES
+            for queue in (0, 1)
+        ],
+    }
+    for number, operations in files.items():
+        with HistoryWriter(out / f"client-{number}.jsonl") as history:
+            for operation in operations:
+                history.write(operation)
+    with (out / "client-2.jsonl").open("a") as file:
+        file.write('{"op":"send","proc')  # it was killed in the middle of a line
+    (out / "faults.jsonl").write_text("".join(json.dumps(one) + "\n" for one in faults))
+    (out / "leaders.jsonl").write_text(json.dumps({"at": 0, "leaders": {"0": [[1, 2]]}}) + "\n")
+    count = len(faults) if planned is None else planned
+    promise = {"promise": asdict(RunPromise(promised_files(out, CLIENTS), NODES, {"t": 2}, count))}
+    told = {"options": asdict(OPTIONS), "began": 0, "ended": load_s * SECOND, "unrecovered": ""}
+    (out / "run.json").write_text(json.dumps({**told, **promise} if with_promise else told))
+    return out
+
+
+def verdict(out: Path) -> HistoryVerdict:
+    return judged(out).verdict
+
+
+def without(path: Path, *marks: str) -> None:
+    """Remove the lines that contain all marks."""
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not all(mark in line for mark in marks)]
+    assert len(kept) < len(lines)
+    path.write_text("".join(kept))
+
+
+def test_a_whole_run_is_valid_and_tells_of_the_line_that_a_killed_client_did_not_finish(tmp_path: Path) -> None:
+    whole = verdict(write_run(tmp_path))
+    assert (whole.valid, whole.void) == (True, ())
+    assert whole.notes == ("client-2.jsonl ends in the middle of a line, which is not judged: its client was killed",)
+
+
+def cut_last_line(out: Path) -> None:
+    path = out / "client-1.jsonl"
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def lose_reads(out: Path, *nodes: int) -> None:
+    for node in nodes:
+        without(out / "client-4.jsonl", f'"node":{node}', '"final":true')
+
+
+def empty_history(out: Path) -> None:
+    (out / "client-3.jsonl").write_text("")
+
+
+TAMPERED: dict[str, Callable[[Path], None]] = {
+    "the final readings of node 3 are missing": lambda out: lose_reads(out, 3),
+    "the final readings of node 2 are missing": lambda out: lose_reads(out, 2, 3),
+    "client-3.jsonl is missing: the history of client 3 (consumers)": lambda out: (out / "client-3.jsonl").unlink(),
+    "client-3.jsonl has 0 of its 3 lines: the history of client 3 (consumers) is not whole": empty_history,
+    "client-1.jsonl has 41 of its 42 lines: the history of client 1 (producers) is not whole": cut_last_line,
+    "faults.jsonl is missing: the record of the faults": lambda out: (out / "faults.jsonl").unlink(),
+    "leaders.jsonl is missing: the record of the leaders": lambda out: (out / "leaders.jsonl").unlink(),
+}
+
+
+@pytest.mark.parametrize("sentence", TAMPERED)
+def test_what_is_missing_makes_the_run_void_by_name(tmp_path: Path, sentence: str) -> None:
+    TAMPERED[sentence](write_run(tmp_path))
+    found = verdict(tmp_path)
+    assert found.valid is None
+    assert sentence in found.void
+
+
+def test_a_line_added_in_half_is_told_too(tmp_path: Path) -> None:
+    with (write_run(tmp_path) / "client-3.jsonl").open("a") as file:
+        file.write('{"op":"poll"')
+    assert verdict(tmp_path).void == (
+        "client-3.jsonl ends in the middle of a line: the history of client 3 (consumers) is not whole",
+    )
+
+
+def test_a_run_of_an_older_version_promises_final_readings_of_all_its_nodes(tmp_path: Path) -> None:
+    out = write_run(tmp_path, with_promise=False)
+    assert verdict(out).valid is True
+    without(out / "client-4.jsonl", '"node":3')
+    assert verdict(out).void == ("the final readings of node 3 are missing",)
+
+
+def test_an_anomaly_is_not_excused_by_what_is_missing(tmp_path: Path) -> None:
+    out = write_run(tmp_path)
+    without(out / "client-4.jsonl", '"node":3', '"queue":1')
+    found = verdict(out)
+    assert found.valid is False  # its messages are not on node 3, so far as the histories tell
+    assert "the final readings of node 3 are missing for t:1" in found.void
+
+
+def test_one_weak_fault_among_good_ones_is_a_note(tmp_path: Path) -> None:
+    good = tuple(fault(start) for start in range(2, 16, 2))
+    found = verdict(write_run(tmp_path, (*good, fault(17, void="nothing was lost"))))
+    assert found.valid is True
+    assert "kill of node 2 left no evidence: nothing was lost; this fault does not count" in found.notes
+
+
+def test_weak_faults_that_are_half_of_all_make_the_run_void(tmp_path: Path) -> None:
+    found = verdict(write_run(tmp_path, (fault(2), fault(5, void="nothing was lost"))))
+    assert found.valid is None
+    assert found.void == ("kill of node 2 left no evidence: nothing was lost",)
+
+
+def test_a_load_that_lasted_longer_and_faults_that_never_struck_are_told(tmp_path: Path) -> None:
+    found = verdict(write_run(tmp_path, planned=3, load_s=33))
+    assert found.valid is True
+    assert "the load lasted 33 s instead of 20 s: faults were healed late" in found.notes
+    assert "only 1 of 3 planned faults struck" in found.notes
+
+
+def test_a_client_that_was_killed_before_its_first_line_promises_nothing(tmp_path: Path) -> None:
+    clients = [replace(CLIENTS[1], number=8), replace(CLIENTS[0], number=9)]
+    assert [file.name for file in promised_files(tmp_path, clients)] == ["client-9.jsonl"]
