@@ -35,16 +35,21 @@ def reports(logs: Mapping[int, Path], begins: Mapping[int, int]) -> tuple[str, .
 
 
 def _of_node(node: int, path: Path, begin: int) -> list[str]:
-    told = list(dict.fromkeys(_sentences(_lines(path, begin))))
+    home = f"{path.parent}/"  # paths of files are shorter without the directory of the node
+    told = list(dict.fromkeys(sentence.replace(home, "") for sentence in _sentences(_lines(path, begin))))
     more = [f"node {node}: {len(told) - _MOST} more lines in its log"] if len(told) > _MOST else []
-    return [*(f"node {node}: {sentence}" for sentence in told[:_MOST]), *more]
+    return [*(f"node {node}: {_short(sentence)}" for sentence in told[:_MOST]), *more]
 
 
 def _sentences(lines: Iterable[str]) -> Iterable[str]:
     for line in lines:
         found = _LINE.match(line)
         if found is not None and found["level"] in _LEVELS and found["logger"] in _LOGGERS:
-            yield found["sentence"] if len(found["sentence"]) <= _LONGEST else found["sentence"][:_LONGEST] + "..."
+            yield found["sentence"]
+
+
+def _short(sentence: str) -> str:
+    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}..."
 
 
 def _lines(path: Path, begin: int) -> list[str]:
