@@ -4,8 +4,9 @@ A fault event is an immutable value. A fault event has a time, a fault kind, and
 "follower", "any" or the number of a node. When the event happens, the world chooses a node that fits the target. This
 way, a schedule of fault events can be drawn before a run, printed, shortened and replayed. Network faults are carried
 out by `network_faults.py` in this package. Faults of nodes and disks are carried out by
-`chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Faults with promises of their own are in
-`chaos/sim/protocol/faults/`. Faults of consumers are carried out by `chaos/sim/consumers/consumption.py`, faults of
+`chaos/sim/protocol/node_faults.py` and `chaos/sim/stack/faults.py`. Fault kinds with a file of their own name it
+(`files`); these files are in `chaos/sim/protocol/faults/` and `chaos/sim/stack/directed/`. To add such a kind, write
+the file, and a line in `_KINDS`. Faults of consumers are carried out by `chaos/sim/consumers/consumption.py`, faults of
 users and rights by `chaos/sim/access/access_faults.py`.
 
 The fault kinds in `RATES` have no fault events. Each fault kind in `RATES` is a delay or an error rate of the network
@@ -15,8 +16,11 @@ that applies to a whole run (`links.Conditions`).
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from importlib import import_module
 from random import Random
+from typing import Any
 
 PROTOCOL, STACK = "protocol", "stack"
 BOTH = (PROTOCOL, STACK)
@@ -85,6 +89,9 @@ class FaultKind:
     # The share of the seeds that have the kind, if it is drawn from a random stream of its own. A kind that is added
     # later has one, so that the other choices of all seeds stay. None: it is drawn in turn with the kinds beside it.
     share: float | None = None
+    # The classes that carry the kind out if it has files of its own, one for each of its worlds: "module:class". They
+    # are imported when a run has the kind.
+    files: tuple[str, ...] = ()
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -100,6 +107,12 @@ def _spread(random: Random, least: int, most: int) -> int:
     """Draw a duration between `least` and `most` milliseconds, so that each order of magnitude is about equally
     likely."""
     return round(least + math.expm1(random.random() * math.log1p(most - least)))
+
+
+def _files(named: str, *worlds: str) -> tuple[str, ...]:
+    """Return the classes of a kind that has a file of this name in the package for faults of each of these worlds."""
+    packages = {PROTOCOL: "chaos.sim.protocol.faults", STACK: "chaos.sim.stack.directed"}
+    return tuple(f"{packages[world]}.{named}" for world in worlds)
 
 
 _KINDS = (
@@ -192,15 +205,33 @@ _KINDS = (
               for_ms=(33_000, 50_000), target=False, every_ms=40_000, of_access=True, share=0.4),
     FaultKind("grant_cut_off", "the leader of shard 0 is cut off, and is asked to grant a right", (STACK,),
               for_ms=(4_000, 12_000), target=False, every_ms=20_000, least_nodes=3, of_access=True, share=0.4),
-    # with promises of their own: chaos/sim/protocol/faults
-    FaultKind("mute_followers", "a leader hears its followers, but not their acknowledgements", (PROTOCOL,),
-              for_ms=(45_000, 90_000), target=False, every_ms=90_000, least_nodes=2, share=0.1),
-    FaultKind("no_room", "a node's disk is nearly full, so it takes no new data of clients", (PROTOCOL,),
-              for_ms=(10_000, 40_000), every_ms=20_000, share=0.1),
-    FaultKind("clock_leap", "a node's clock leaps by a day to 400 days, and is set right again", (PROTOCOL,),
-              for_ms=(5_000, 60_000), every_ms=30_000, least_nodes=2, share=0.1),
+    # with files of their own
+    FaultKind("mute_followers", "a leader hears its followers, but not their acknowledgements",
+              for_ms=(45_000, 90_000), target=False, every_ms=90_000, least_nodes=2, share=0.1,
+              files=_files("mute_followers:MuteFollowers", *BOTH)),
+    FaultKind("no_room", "a node's disk is nearly full, so it takes no new data of clients",
+              for_ms=(10_000, 40_000), every_ms=20_000, share=0.1,
+              files=_files("no_room:NoRoom", *BOTH)),
+    FaultKind("clock_leap", "a node's clock leaps by a day to 400 days, and is set right again",
+              for_ms=(5_000, 60_000), every_ms=30_000, least_nodes=2, share=0.1,
+              files=_files("clock_leap:ClockLeap", *BOTH)),
     FaultKind("put_back_disk", "disks are replaced by older copies of themselves", (PROTOCOL,), for_ms=(2_000, 15_000),
-              target=False, every_ms=60_000, least_nodes=2, share=0.1),
+              target=False, every_ms=60_000, least_nodes=2, share=0.1,
+              files=_files("put_back_disk:PutBackDisk", PROTOCOL)),
+    FaultKind("cut_after_timeout_now", "a leader hands over, and is cut off when its successor hears so", (PROTOCOL,),
+              for_ms=(2_000, 10_000), target=False, every_ms=10_000, least_nodes=3, share=0.1,
+              files=_files("cut_after_timeout_now:CutAfterTimeoutNow", PROTOCOL)),
+    FaultKind("vote_saved_again", "requests for votes arrive again, at voters that have saved this vote", (PROTOCOL,),
+              for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2, share=0.1,
+              files=_files("vote_saved_again:VoteSavedAgain", PROTOCOL)),
+    FaultKind("configuration_at_tail", "a node loses power while its last entry is a configuration", (STACK,),
+              target=False, every_ms=15_000, least_nodes=3, share=0.15,
+              files=_files("configuration_at_tail:ConfigurationAtTail", STACK)),
+    FaultKind("repair_other_chain", "a log with entries that no other node has is damaged before them", (STACK,),
+              for_ms=(2_000, 8_000), target=False, every_ms=25_000, least_nodes=3, share=0.15,
+              files=_files("repair_other_chain:RepairOtherChain", STACK)),
+    FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
+              every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
@@ -211,3 +242,14 @@ def kinds_of(world: str, nodes: int, shards: int = 1) -> list[FaultKind]:
     return [
         kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes and shards >= kind.least_shards
     ]
+
+
+def classes_of(world: str, names: Collection[str]) -> list[type[Any]]:
+    """Return the classes that carry out those of these fault kinds that have files of their own in this world."""
+    found = []
+    for kind in _KINDS:
+        for file in kind.files if kind.name in names else ():
+            module, name = file.split(":")
+            if module.startswith(f"chaos.sim.{world}."):
+                found.append(getattr(import_module(module), name))
+    return found

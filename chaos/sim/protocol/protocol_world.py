@@ -16,7 +16,7 @@ import xxhash
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.ambush import CriticalMoment
-from chaos.sim.engine.faults import RATES, FaultEvent
+from chaos.sim.engine.faults import PROTOCOL, RATES, FaultEvent, classes_of
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import NetworkFaults
@@ -25,7 +25,6 @@ from chaos.sim.invariants import Invariants
 from chaos.sim.protocol.append_times import AppendTimes
 from chaos.sim.protocol.disk_threads import SavedVote
 from chaos.sim.protocol.faults.promised_fault import FaultTools, PromisedFault
-from chaos.sim.protocol.faults.table import PROMISED_FAULTS
 from chaos.sim.protocol.log import SimLog
 from chaos.sim.protocol.machine import span_of
 from chaos.sim.protocol.node import ProtocolNode
@@ -75,9 +74,17 @@ class ProtocolWorld:
         drawn = dict(self.options.strengths)
         faults = self._node_faults
         tools = FaultTools(
-            self.loop, self.options, self._nodes, self.invariants, faults.kill, faults.start_later, self._count
+            self.loop,
+            self.network,
+            self.options,
+            self._nodes,
+            self.invariants,
+            faults.kill,
+            faults.start_later,
+            self._count,
+            self._clients.read_everywhere,
         )
-        return [make(tools) for make in PROMISED_FAULTS if make.kind in drawn]
+        return [make(tools) for make in classes_of(PROTOCOL, drawn)]
 
     def nodes(self) -> Sequence[ProtocolNode]:
         return self._nodes

@@ -14,6 +14,7 @@ Read the modules of this package in this order:
     roster.py             knows the members of each shard
     versions.py           older programs, and the feature level
     faults.py             carries out faults of nodes
+    directed/             fault kinds with a file of their own
     power.py              carries out power cuts
     damage.py             damages files
     record.py             the committed entries

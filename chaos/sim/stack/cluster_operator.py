@@ -173,6 +173,20 @@ class SimOperator:
             node.join()
         await admin.add_node(node.node, self._addresses[node.node], promote=promote, timeout_ms=TIMEOUT_MS)
 
+    def add_learners(self, random: Random) -> None:
+        """Add two nodes to the cluster as learners, unless another step is in progress."""
+        self._begin(self._add_learners, "two_learners", random)
+
+    async def _add_learners(self, admin: AsyncAdmin) -> bool:
+        has_begun = self._rosters.are_complete and all(roster.is_begun for roster in self._rosters)
+        gone = [node for node in self._nodes if not any(node in roster.named for roster in self._rosters)]
+        if self._over or not has_begun or self._strangers() or len(gone) < 2:
+            return False
+        for node in gone[:2]:
+            await self._add(admin, node, promote=False)
+        configuration = self._rosters.first.configuration
+        return configuration is not None and len(configuration.learners) > 1
+
     # -- shards and queues
 
     def add_shard(self, random: Random) -> None:

@@ -57,14 +57,16 @@ class Damages:
         # Damaged files that are not known to be repaired.
         self._planted: dict[StackNode, _Planted] = {}
 
-    def flip(self, node: StackNode, shard: int, random: Random) -> bool:
+    def flip(self, node: StackNode, shard: int, random: Random, index: int = 0) -> bool:
+        """Kill the node, and flip a bit of entry `index`; 0 means a random entry, or the snapshot at the log start.
+        Return True if it was done."""
         part = node.part(shard)
         replica = part.replica
         if replica is None or self.is_planted(node) or replica.log.last_index < replica.log.first_index:
             return False
         if not replica.driver.raft.commit:  # possibly the only copy of the entry that starts the cluster
             return False
-        path, at = self._place(replica.log, node, shard, random)
+        path, at = self._place(replica.log, node, shard, random, index)
         node.kill()
         part.plant()
         self._planted[node] = _Planted(part, path, node.disk.content(path), part.incarnation)
@@ -72,14 +74,16 @@ class Damages:
         self._loop.call_later(DOWN_S, self._must_notice, node)
         return True
 
-    def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random) -> tuple[Path, int]:
+    def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random, index: int) -> tuple[Path, int]:
         """Choose a byte to damage, in an entry or in the snapshot at the log start. Return the path of the file
         that contains the byte, and the offset of the byte in this file."""
-        if log.first_index > 1 and random.random() < 0.2:
+        if not index and log.first_index > 1 and random.random() < 0.2:
             path = directory_of(shard) / "snapshot"
             return path, random.randrange(len(node.disk.content(path)))
-        index = random.randint(log.first_index, log.last_index)
-        if random.random() < 0.5:  # choose an entry after the last checkpoint, which knows the length of the log
+        is_chosen, index = bool(index), index or random.randint(log.first_index, log.last_index)
+        if (
+            not is_chosen and random.random() < 0.5
+        ):  # choose an entry after the last checkpoint, which knows the length of the log
             index = max(log.first_index, log.last_index - random.randint(0, 4))
         position = log.reading.position(index)
         at = random.randrange(position, position + log.reading.span(index, index))

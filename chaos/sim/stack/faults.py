@@ -16,13 +16,14 @@ from random import Random
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.disk_content import PAGE, SECTOR, Crash
-from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.faults import STACK, FaultEvent, classes_of
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import both_ways
 from chaos.sim.engine.targets import chance_of, one_of, target_of
 from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
+from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import DATA, directory_of
 from chaos.sim.stack.power import PowerFaults
@@ -68,6 +69,13 @@ class StackFaults:
         self._damages = Damages(loop, fail, happened)
         self._power = PowerFaults(loop, options, rosters, self._damages, happened)
         self._over = False
+        tools = DirectedTools(
+            loop, network, options, rosters, operator, workload, self._power, self._damages, fail, happened
+        )
+        # The fault kinds of this run that have a file of their own.
+        self._directed: dict[str, DirectedFault] = {
+            made.kind: made(tools) for made in classes_of(STACK, dict(options.strengths))
+        }
         loop.call_later(LOOK_S, self._look)
 
     @property
@@ -79,6 +87,8 @@ class StackFaults:
         if the event had an effect."""
         shard = one_of(event, self._rosters.numbers)
         node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
+        if (directed := self._directed.get(event.kind)) is not None:
+            return directed.fire(event, shard, node)
         match event.kind:
             case "kill":
                 return self._kill(node, shard, seconds, random)
@@ -165,6 +175,8 @@ class StackFaults:
     def heal(self) -> None:
         """Heal every disk and every clock, and restart each node that is down or can no longer write."""
         self._over = True
+        for directed in self._directed.values():
+            directed.heal()
         self._power.end()
         self._operator.end()
         self._damages.restore_all()

@@ -57,13 +57,15 @@ class Door:
 
 
 class Transit:
-    """Flips bits in some of the entries and snapshot pieces that one node sends."""
+    """Flips bits in some of the entries and snapshot pieces that one node sends, and loses some acknowledgements."""
 
     def __init__(self, random: Random) -> None:
         # Probability that a bit is flipped in a message.
         self.corrupts = 0.0
         # Number of corrupted messages.
         self.corrupted = 0
+        # (shard, leader) to which this node's acknowledgements get lost.
+        self.unheard: set[tuple[int, int]] = set()
         self._random = random
 
     def of(self, data: bytes) -> bytes:
@@ -125,6 +127,8 @@ class SimTransport:
     def send(self, message: RaftMessage) -> None:
         if isinstance(message, AppendResponse) and not message.rejected and not self._life.over:
             self._acknowledges(self._identity.shard, message.match)
+        if isinstance(message, AppendResponse) and (self._identity.shard, message.receiver) in self._transit.unheard:
+            return
         if isinstance(message, AppendResponse | SnapshotResponse):
             answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
             arrives: RaftMessage | None = answer_from_wire(answer, message.sender, message.receiver)

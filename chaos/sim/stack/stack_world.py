@@ -68,6 +68,8 @@ STAGED_SEGMENTS = 16
 OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
+# Fault kinds for which the run has spare nodes.
+ADDS_NODES = ("reconfigure", "two_learners", "configuration_at_tail")
 SETTLE_STEP_S = 0.5
 # Factor for the time to settle, while consumers make progress. They may have thousands of messages to read.
 MOST_TO_SETTLE = 10
@@ -94,7 +96,7 @@ class StackWorld:
         # (topic, queue) -> the shard in which all messages of the queue are committed.
         self._homes: dict[tuple[int, int], int] = {}
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
-        spare = 2 if self._is_drawn("reconfigure") else 0
+        spare = 2 if any(self._is_drawn(kind) for kind in ADDS_NODES) else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
@@ -142,6 +144,8 @@ class StackWorld:
         random = self.options.chance("nodes")
         segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
         overrides = {"segment_bytes": segment_bytes, **self._retention(segment_bytes)}
+        if self._is_drawn("no_room"):
+            overrides |= {"disk_refuse_ratio": 0.9, "retention_check_ms": 1_000}
         shared = SharedParts(
             loop=self.loop,
             network=self.network,

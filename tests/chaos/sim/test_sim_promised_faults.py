@@ -10,24 +10,28 @@ import pytest
 from chaos.sim.campaign import swarm
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
-from chaos.sim.engine.faults import KINDS
+from chaos.sim.engine.faults import KINDS, classes_of
 from chaos.sim.protocol.append_times import AppendTimes
-from chaos.sim.protocol.faults.table import PROMISED_FAULTS
 from chaos.sim.protocol.node import EPOCH_MS
 from raft.cluster_clock import ClusterClock
 from raft.core import HeartbeatResponse, Role
 from raft.core.answers import Answers
+from raft.core.leader import Leader
 from raft.core.server import Server
 from raft.core.transfer import Transfer
 
-PROMISED = [fault.kind for fault in PROMISED_FAULTS]
+PROMISED = [fault.kind for fault in classes_of("protocol", KINDS)]
+DIRECTED = [fault.kind for fault in classes_of("stack", KINDS)]
 
 
 def test_each_kind_is_defined_for_its_world_with_a_random_stream_of_its_own() -> None:
-    assert len(set(PROMISED)) == len(PROMISED)
-    for kind in PROMISED:
-        assert KINDS[kind].worlds == ("protocol",)
-        assert KINDS[kind].share is not None
+    for kinds, world in ((PROMISED, "protocol"), (DIRECTED, "stack")):
+        assert len(set(kinds)) == len(kinds) > 5
+        for kind in kinds:
+            assert world in KINDS[kind].worlds
+            assert KINDS[kind].share is not None
+    for kind in KINDS.values():
+        assert not kind.files or {file.split(".")[2] for file in kind.files} == set(kind.worlds)
 
 
 @pytest.mark.parametrize("world", ["protocol", "stack"])
@@ -88,6 +92,14 @@ def test_a_leader_that_dates_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -
 def test_a_divergence_that_nobody_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "diverge", lambda self, divergence: None)
     assert reason_with("put_back_disk", seeds=range(1, 16)).partition(": ")[2].startswith("a contradiction is noted")
+
+
+def test_a_leader_that_was_cut_off_after_it_handed_over_and_answers_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_reads(self: Leader) -> object:
+        return self._reads.take(self._round) if self._reads.in_round else ()
+
+    monkeypatch.setattr(Leader, "take_reads", take_reads)
+    assert "reads are not stale" in reason_with("cut_after_timeout_now")
 
 
 # -- append times, with a leader that the test makes

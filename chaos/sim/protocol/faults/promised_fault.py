@@ -1,4 +1,4 @@
-"""The interface of a fault kind that has a promise of its own.
+"""The interface of a fault kind that has a file of its own in the protocol world.
 
 The world creates an object of each kind that the run has. Other kinds see nothing and cost nothing.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
 from chaos.sim.invariants import Invariants
 from chaos.sim.protocol.node import ProtocolNode
 from raft.core import Append, RaftMessage
@@ -22,6 +23,7 @@ class FaultTools:
     """What a fault kind gets from the world."""
 
     loop: SimLoop
+    network: Network
     options: Options
     nodes: Sequence[ProtocolNode]
     invariants: Invariants
@@ -31,6 +33,8 @@ class FaultTools:
     start_later: Callable[[ProtocolNode, int], None]
     # Count an effect that is known only after the fault.
     happened: Callable[[str], None]
+    # Make a linearizable read at every node.
+    read_everywhere: Callable[[], None]
 
     def node(self, number: int) -> ProtocolNode:
         return self.nodes[number - 1]

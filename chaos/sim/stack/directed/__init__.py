@@ -1,0 +1,12 @@
+"""Fault kinds of the stack world that have a file of their own.
+
+    directed_fault.py          the interface of such a fault kind, and what it gets from the world
+    mute_followers.py          a leader hears its followers, but not their acknowledgements
+    no_room.py                 the disk of a node is nearly full
+    clock_leap.py              the clock of a node leaps by a day or more
+    configuration_at_tail.py   a node loses power while its last entry is a configuration
+    repair_other_chain.py      a log with entries that no other node has is damaged before them
+    two_learners.py            two nodes are added as learners at once
+
+To add a kind: a file here, and a line with `share` and `files` in `chaos/sim/engine/faults.py`.
+"""
