@@ -149,8 +149,9 @@ class AccessFaults:
         self._loop.call_later(seconds, self._cut_off(node, nodes))
 
     def _cut_off(self, node: StackNode, nodes: Sequence[StackNode]) -> Callable[[], None]:
-        """Cut the node off from the other nodes. Clients still reach it. Return the function that ends the cut."""
-        pairs = both_ways([(node.node, other.node) for other in nodes if other is not node])
+        """Cut the node off from the other nodes. Clients still reach it. Return the function that ends the cut. After
+        the end of the faults, cut nothing: an administrator may have waited until then."""
+        pairs = [] if self.over else both_ways([(node.node, other.node) for other in nodes if other is not node])
         for pair in pairs:
             self._network.cut(*pair)
 

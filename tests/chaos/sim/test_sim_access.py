@@ -20,6 +20,7 @@ from ledger.state import State
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import AddUser, BeginAccess, Command, GrantRules, RaiseFeatureLevel, RemoveUser
 from store import EntryKind
+from tests.chaos.sim.conftest import NewStackWorld
 
 ORDERS = Resource("topic", "orders")
 ALLOWS, DENIES = ("publish", "topic:*", False), ("all", "topic:orders", True)
@@ -128,3 +129,17 @@ def test_rights_are_judged_in_a_run() -> None:
     assert report.passed, report.reason
     assert report.figures["judged_publish"] > 0
     assert report.figures["judged_subscribe"] > 0
+
+
+@pytest.mark.long
+def test_after_the_end_of_the_faults_no_node_is_cut_off(new_world: NewStackWorld) -> None:
+    seed = next(seed for seed in range(1, 20) if draw(seed, Wishes(world="stack", nodes=3)).authentication)
+    world = new_world(draw(seed, Wishes(world="stack", nodes=3)))
+    assert world.access is not None
+    faults = world.access._faults
+    mend = faults._cut_off(world.nodes()[0], world.nodes())
+    assert world.network.is_cut(1, 2)
+    mend()
+    world.access.end()
+    faults._cut_off(world.nodes()[0], world.nodes())  # by an administrator who had to wait for an answer
+    assert not world.network.is_cut(1, 2)
