@@ -21,6 +21,8 @@ AUTHENTICATED = 0.35
 # Share of the other stack seeds in which some nodes begin with an older program.
 TWO_VERSIONS = 0.4
 NEVER_MS = 1 << 40
+# Share of the seeds that have four or five nodes, beside those that draw so many anyway.
+MORE_VOTERS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,10 @@ def draw(seed: int, wishes: Wishes) -> Options:
     random = Random(f"{seed}/options")
     asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
     least = max((kind.least_nodes for kind in asked), default=1)
-    nodes = wishes.nodes or max(least, random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5)))
+    drawn_nodes = random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5))
+    nodes = wishes.nodes or max(least, _more_voters(seed) or drawn_nodes)
     shards = _shards(seed, wishes, asked)
-    sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
+    sync = random.random() < 0.6 or any(kind.needs_sync(nodes) for kind in asked)
     sync = sync and not wishes.accepted_loss
     everything = kinds_of(wishes.world, nodes, shards)
     kinds = [kind for kind in everything if kind.share is None]
@@ -156,6 +159,12 @@ def draw(seed: int, wishes: Wishes) -> Options:
         authentication=authentication,
         old_programs=() if authentication else _old_programs(seed, wishes, nodes),
     )
+
+
+def _more_voters(seed: int) -> int:
+    """Return four or five for some seeds, and 0 for the others, which draw their number of nodes as before."""
+    random = Random(f"{seed}/more voters")
+    return random.choice((4, 5)) if random.random() < MORE_VOTERS else 0
 
 
 def _has_authentication(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> bool:

@@ -82,6 +82,8 @@ class FaultKind:
     least_shards: int = 0
     # The fault loses unflushed data. Under `async` that may be acknowledged data, so worlds restrict it.
     loses_unflushed: bool = False
+    # The fault loses the data of less than half of three or more nodes, so it can happen under `async` too.
+    hits_few: bool = False
     # The fault hits a member of a consumer group, so it needs a run with consumer groups.
     of_consumers: bool = False
     # The fault concerns users and rights, so it needs a run with authentication.
@@ -92,6 +94,10 @@ class FaultKind:
     # The classes that carry the kind out if it has files of its own, one for each of its worlds: "module:class". They
     # are imported when a run has the kind.
     files: tuple[str, ...] = ()
+
+    def needs_sync(self, nodes: int) -> bool:
+        """Return True if a fault of this kind can happen only under `sync` in a cluster of this size."""
+        return self.loses_unflushed and not (self.hits_few and nodes > 2)
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -139,9 +145,10 @@ _KINDS = (
     # nodes
     FaultKind("kill", "a process is killed and started again", for_ms=(0, 10_000)),
     FaultKind("kill_all", "all processes are killed at once", for_ms=(0, 5_000), target=False, every_ms=90_000),
-    FaultKind("power_cut", "a node loses power and its unflushed data", for_ms=(0, 10_000), loses_unflushed=True),
+    FaultKind("power_cut", "a node loses power and its unflushed data", for_ms=(0, 10_000), loses_unflushed=True,
+              hits_few=True),
     FaultKind("power_cut_minority", "a minority loses power at once", for_ms=(0, 10_000), target=False, least_nodes=3,
-              loses_unflushed=True),
+              loses_unflushed=True, hits_few=True),
     FaultKind(
         "power_cut_all", "all nodes lose power at once", for_ms=(0, 5_000), target=False, every_ms=90_000,
         loses_unflushed=True,
