@@ -1,2 +1,2 @@
-"""This package measures the speed of `ledgermq validate` and of the checker of chaos runs. Each module of this
-package is a command."""
+"""This package measures the speed of `ledgermq validate`, of the checker of chaos runs and of the simulator. Each
+module of this package is a command."""

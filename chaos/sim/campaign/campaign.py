@@ -69,11 +69,13 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _without_code(wishes: Wishes) -> Iterator[None]:
+    is_first = gc.get_freeze_count() == 0
     _leave_code_out(wishes)
     try:
         yield
     finally:
-        gc.unfreeze()
+        if is_first:  # otherwise the caller's objects would take part again too
+            gc.unfreeze()
 
 
 def _leave_code_out(wishes: Wishes) -> None:

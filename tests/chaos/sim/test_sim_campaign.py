@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,21 @@ def test_a_campaign_that_is_left_early_runs_nothing_more() -> None:
     endless = run_seeds(iter(range(1, 1_000_000)), WISHES, jobs=2)
     next(endless)
     endless.close()
+
+
+def test_the_code_takes_no_part_in_the_garbage_collections_of_a_campaign() -> None:
+    """Each run begins with a collection. After the campaign, everything takes part again."""
+    was_frozen = gc.get_freeze_count()  # a worker of the tests leaves out the code of the tests
+    gc.unfreeze()
+    try:
+        reports = run_seeds([1, 2], Wishes(minutes=0.02), jobs=1)
+        next(reports)
+        assert gc.get_freeze_count() > 0
+        assert len([*reports]) == 1
+        assert gc.get_freeze_count() == 0
+    finally:
+        if was_frozen:
+            gc.freeze()
 
 
 def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[SeedReport]) -> None:
