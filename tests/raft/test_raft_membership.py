@@ -27,6 +27,19 @@ def test_a_learner_gets_the_log_and_is_not_counted() -> None:
     assert network.raft(1).commit < network.raft(1).log.last_index, "a leader and a learner are no majority of three"
 
 
+def test_a_voter_and_two_learners_are_no_majority_of_three() -> None:
+    network = led()
+    for learners in ((4,), (4, 5)):
+        network.join(learners[-1])
+        changed(network, (1, 2, 3), learners)
+    assert network.log(5) == network.log(1)
+    network.isolate(2, 3)
+    network.propose(1, "b")
+    network.deliver_all()
+    assert network.log(5) == network.log(1)
+    assert network.raft(1).commit < network.raft(1).log.last_index
+
+
 def test_a_learner_never_stands() -> None:
     network = led()
     network.join(4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from raft.core import Role
+from raft.core.suspicion import Suspicion
 from tests.raft.network import Disk, Entry, Network
 
 
@@ -227,3 +228,9 @@ def test_an_operator_accepts_the_loss_for_a_voter_that_never_comes_back() -> Non
     network.history.accept_loss(network.nodes[1])
     run(network, 60)
     assert len(network.leaders) == 1
+
+
+def test_a_suspicion_is_lifted_when_the_whole_log_of_that_time_is_held_and_a_later_answer_ends_it() -> None:
+    suspicion = Suspicion(number=77, last_index=10, round_number=3)
+    assert [suspicion.lifted(match) for match in (0, 9, 10, 11)] == [0, 0, 77, 77]
+    assert [suspicion.is_over(answered) for answered in (2, 3, 4)] == [False, False, True]

@@ -67,6 +67,16 @@ def test_torn_at_every_byte_it_holds_the_old_vote_and_takes_the_next(votes: int)
     assert kills >= 52
 
 
+@pytest.mark.parametrize("votes", [1, 2, 3])
+def test_torn_while_the_same_vote_is_saved_again_it_holds_this_vote(votes: int) -> None:
+    same = Vote(votes, votes % 3, INCARNATION)
+    kills = 0
+    for _, survivor in each_kill(saved(votes), lambda disk: opened(disk).save(same)):
+        kills += 1
+        assert opened(survivor).vote == same
+    assert kills >= 52
+
+
 def test_torn_while_it_is_made_there_is_none_or_a_whole_one() -> None:
     for _, survivor in each_kill(fresh(), lambda disk: opened(disk, INCARNATION)):
         vote = opened(survivor, OTHER).vote
