@@ -11,21 +11,32 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from ledger.errors import LedgerError
 from ledger.state import State
 from ledger.validation.judging.acknowledged import KnownQueue, topic_hash
+from ledger.validation.judging.contents import (
+    Contents,
+    LostEntries,
+    QueueExtent,
+    contents_of,
+    lost_in,
+    with_contents,
+)
 from ledger.validation.judging.engine import (
     AcknowledgedFound,
     Engine,
     LogBounds,
     ReadPlan,
     WantedMessages,
+    entries_in,
     misfit_violation,
+    with_names,
 )
 from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
@@ -36,6 +47,7 @@ from ledger.validation.report.report import AcknowledgedReport, ShardReport, Val
 from ledger.validation.sources.access import SourceError, access_to
 from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, spans_of
 from ledger.validation.sources.sources import open_sources
+from ledger.validation.spans.entries import Rows
 from ledger.validation.spans.joining import JoinedLog, join
 from ledger.validation.spans.pieces import EntryGap
 from ledger.validation.spans.span_reader import SpanFacts, look_at
@@ -157,17 +169,26 @@ class _Validation:
         violations += self._of_indexes(logs, replayed, judged, outlines.values())
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
         names = {shard: self._names(shard, replayed) for shard in self._by_shard}
+        violations = _without_false_cuts(violations, logs.values())
+        lost = self._lost(violations, logs, judged, outlines.values())
+        violations = [_named(each, names) for each in _with_contents(violations, lost, logs, names)]
         bounds = {
-            number: LogBounds(self._begin_of(log.replica), log.end, names[log.replica.shard], frozenset(log.excused))
+            number: LogBounds(
+                self._begin_of(log.replica),
+                log.end,
+                names[log.replica.shard],
+                frozenset(log.excused),
+                {(each.first, each.last): extents for each, extents in lost.items() if each.replica == number},
+            )
             for number, log in logs.items()
         }
         for replay in told:
             self._left_out += replay.left_out
-        found = self._engine.violations(bounds, [_named(each, names) for each in violations], self._left_out, out)
+        found = self._engine.violations(bounds, violations, self._left_out, out)
         return ValidationReport(
             sources=tuple(self._sources),
             engine=self._engine.name,
-            shards=tuple(self._shard_report(judged[shard].report) for shard in sorted(judged)),
+            shards=tuple(self._shard_report(judged[shard].report, names[shard]) for shard in sorted(judged)),
             acknowledged=acknowledged,
             violations=found.first,
             counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
@@ -382,9 +403,49 @@ class _Validation:
             names.update(each.topics)
         return names
 
-    def _shard_report(self, report: ShardReport) -> ShardReport:
-        notes = dict.fromkeys([*self._notes[report.shard], *report.notes])
+    def _shard_report(self, report: ShardReport, names: Mapping[int, str]) -> ShardReport:
+        notes = dict.fromkeys(with_names(note, names) for note in [*self._notes[report.shard], *report.notes])
         return replace(report, notes=tuple(notes))
+
+    # -- messages of lost entries
+
+    def _lost(
+        self,
+        violations: Sequence[Violation],
+        logs: Mapping[int, JoinedLog],
+        judged: Mapping[int, Judged],
+        outlines: Iterable[SpanFacts],
+    ) -> Contents:
+        """Return the messages of entries that replicas have lost, as the other replicas know them."""
+        facts = list(outlines)
+        lost: dict[int, list[LostEntries]] = defaultdict(list)
+        by_place = {(log.replica.source, log.replica.shard): log for log in logs.values()}
+        longest = {shard: each.report.last_index for shard, each in judged.items()}
+        for violation in violations:
+            log = by_place.get((violation.source, violation.shard))
+            found = lost_in(log, violation, longest[violation.shard]) if log is not None else None
+            if found is not None:
+                lost[violation.shard].append(found)
+        for span in facts:
+            number = span.span.replica
+            lost[logs[number].replica.shard] += [
+                LostEntries(number, each.index, each.last_index) for each in span.breaks
+            ]
+        contents: dict[LostEntries, tuple[QueueExtent, ...]] = {}
+        for shard, some in lost.items():
+            reference = judged[shard].reference
+            trusted = sorted(
+                (log for log in logs.values() if log.replica.shard == shard),
+                key=lambda log: (log.replica.number != reference, bool(log.wrong)),
+            )
+            contents.update(contents_of(some, trusted, facts, partial(self._rows, logs)))
+        return contents
+
+    def _rows(self, logs: Mapping[int, JoinedLog], facts: SpanFacts) -> list[Rows]:
+        """Read a span again, and return the headers of its whole entries."""
+        log = logs[facts.span.replica]
+        access = access_to(log.replica.segments[0].path)
+        return [entries.rows for _, entries in entries_in(log.replica, facts.span, access, log.end)]
 
 
 def _snapshot_now(replica: LogReplica) -> Snapshot:
@@ -415,8 +476,57 @@ def _path(replica: LogReplica, position: int) -> str | None:
     return next((each.path for each in replica.segments if each.base <= position < each.base + each.length), None)
 
 
+# Faults that leave bytes behind, so that a log which ends with such a fault was not cut.
+_DAMAGE = (ViolationKind.DAMAGED_ENTRY, ViolationKind.UNKNOWN_ENTRY, ViolationKind.NOT_BLANK)
+
+
+def _without_false_cuts(violations: Iterable[Violation], logs: Iterable[JoinedLog]) -> list[Violation]:
+    """Leave out that a log was cut if damaged bytes are at its end: nothing was cut, and the damage is a violation
+    already. The damage is about all entries that the clean mark or the checkpoint says the log had."""
+    left, cuts = list(violations), defaultdict(list)
+    for number, each in enumerate(left):
+        if each.kind is ViolationKind.LOG_CUT:
+            cuts[each.source, each.shard].append(number)
+    ends = {(log.replica.source, log.replica.shard): log.end for log in logs}
+    for place, numbers in cuts.items():
+        damage = [
+            number
+            for number, each in enumerate(left)
+            if (each.source, each.shard) == place and each.kind in _DAMAGE and (each.position or 0) >= ends[place]
+        ]
+        if damage:
+            last = max(left[number].last_index or 0 for number in numbers)
+            index = min(left[number].index or last for number in numbers)
+            at_end = left[damage[-1]]
+            left[damage[-1]] = replace(at_end, index=at_end.index or index, last_index=last)
+            cuts[place] = numbers
+        else:
+            cuts[place] = []
+    false = {number for numbers in cuts.values() for number in numbers}
+    return [each for number, each in enumerate(left) if number not in false]
+
+
+def _with_contents(
+    violations: Iterable[Violation],
+    lost: Contents,
+    logs: Mapping[int, JoinedLog],
+    names: Mapping[int, Mapping[int, str]],
+) -> Iterator[Violation]:
+    """Yield the violations, each with the messages of the entries that it is about."""
+    longest: dict[int, int] = defaultdict(int)
+    for log in logs.values():
+        longest[log.replica.shard] = max(longest[log.replica.shard], log.last_index)
+    by_place = {(log.replica.source, log.replica.shard): log for log in logs.values()}
+    for each in violations:
+        mine = by_place.get((each.source, each.shard))
+        entries = lost_in(mine, each, longest[each.shard]) if mine is not None else None
+        extents = lost.get(entries) if entries is not None else None
+        yield each if extents is None else with_contents(each, extents, names[each.shard])
+
+
 def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
-    """Return the violation with the topic's name instead of the topic's id."""
+    """Return the violation with the names of topics instead of their ids."""
+    violation = replace(violation, reason=with_names(violation.reason, names.get(violation.shard, {})))
     topic = violation.topic
     if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
         return violation

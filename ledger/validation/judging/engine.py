@@ -11,14 +11,16 @@ violations, because both engines run the same functions.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from ledger.validation.judging.acknowledged import KnownQueue, Messages, messages_in
 from ledger.validation.judging.bound import Bound
+from ledger.validation.judging.contents import LOSSES, QueueExtent, with_contents
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import DivergedRange, Said, said_in
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound
@@ -32,6 +34,7 @@ from ledger.validation.spans.span_reader import SpanFacts, runs_in
 
 # Takes how many spans and bytes are behind, and how many things were found wrong in them.
 OnProgress = Callable[[int, int, int], None]
+_TOPIC = re.compile(r"\btopic ([0-9]+)\b")
 # Of those in which replicas differ: so many are read entry by entry, and held, at a time.
 WINDOWS_AT_ONCE = 64
 
@@ -66,6 +69,8 @@ class LogBounds:
     names: Mapping[int, str]
     # Positions of entries with a correct chain after an entry that says a wrong chain.
     excused: frozenset[int] = frozenset()
+    # The messages of entries that this replica has lost, by the first and the last index of the entries.
+    lost: Mapping[tuple[int, int], tuple[QueueExtent, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +158,10 @@ class Engine(Protocol):
 
 
 def outline_of(facts: SpanFacts) -> SpanFacts:
-    """Return the facts of a span that are needed to join it with its neighbours."""
+    """Return the facts of a span that are needed to join it with its neighbours, and to name lost messages."""
+    losses = [each for each in facts.breaks if each.kind in LOSSES]
     return replace(
-        facts, windows=[], steps=[], breaks=[], misfits=[], wrong_positions=[], wrong_units=[], wrong_keys=[],
+        facts, windows=[], steps=[], breaks=losses, misfits=[], wrong_positions=[], wrong_units=[], wrong_keys=[],
         bound=Bound(),
     )  # fmt: skip
 
@@ -176,13 +182,15 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> I
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:
         if each.position < end and not (each.kind is ViolationKind.CHAIN_BROKEN and each.position in bounds.excused):
-            yield Violation(
-                each.kind, replica.shard, replica.source, each.reason, index=each.index, position=each.position,
-                last_index=each.last_index, end=each.end, path=path,
+            found = Violation(
+                each.kind, replica.shard, replica.source, with_names(each.reason, bounds.names), index=each.index,
+                position=each.position, last_index=each.last_index, end=each.end, path=path,
             )  # fmt: skip
+            extents = bounds.lost.get((each.index, each.last_index)) if each.kind in LOSSES else None
+            yield found if extents is None else with_contents(found, extents, bounds.names)
     for told in facts.misfits:
         if told.position < end:
-            yield misfit_violation(replica, told.kind, told.reason, told, bounds.names, path)
+            yield misfit_violation(replica, told.kind, with_names(told.reason, bounds.names), told, bounds.names, path)
     for positions in facts.wrong_positions:
         yield Violation(
             ViolationKind.POSITION_WRONG, replica.shard, replica.source, positions.reason, index=positions.index,
@@ -216,6 +224,11 @@ def misfit_violation(
         kind, replica.shard, replica.source, reason, index=told.index, position=told.position or None,
         topic=topic_name(names, told.topic_id), queue=told.queue, offset=told.offset, path=path,
     )  # fmt: skip
+
+
+def with_names(sentence: str, names: Mapping[int, str]) -> str:
+    """Return the sentence with the names of topics in the place of their ids."""
+    return _TOPIC.sub(lambda found: f"topic {names.get(int(found[1]), found[1])}", sentence)
 
 
 def topic_name(names: Mapping[int, str], topic_id: int) -> str:

@@ -19,7 +19,7 @@ In the picture, 100' of an older term than 100 is a note: its leader lost its fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import DivergedRange
@@ -79,6 +79,7 @@ class ShardJudge:
             state_index=state_index,
             notes=tuple(self._notes),
         )
+        report = replace(report, notes=(*report.notes, *_of_equal_states(report)))
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
     def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
@@ -278,6 +279,19 @@ class ShardJudge:
             terms=tuple(_rising(log.terms))[:_TERMS_SHOWN],
             course=_some(log.course),
         )
+
+
+def _of_equal_states(report: ShardReport) -> Iterable[str]:
+    """Yield a sentence for each replica that is behind and has the same digest of the state as a replica that is not,
+    because a reader could take equal digests for equal logs."""
+    ahead = {replica.state for replica in report.replicas if not replica.behind}
+    for replica in report.replicas:
+        if replica.behind and replica.state is not None and replica.state in ahead:
+            count = f"{replica.behind:,} {'entry' if replica.behind == 1 else 'entries'}"
+            yield (
+                f"{replica.source} is behind by {count}, and its state has the same digest as the others: states are "
+                f"compared after entry {report.state_index}, the last entry at which all replicas have one"
+            )
 
 
 def _commit_of(log: JoinedLog) -> int:

@@ -9,32 +9,50 @@ from typing import Any
 
 
 class ViolationKind(StrEnum):
-    """The kinds of violations, in the order in which a report lists them."""
+    """The kinds of violations. A report lists them in this order, the worst first: lost messages, replicas that
+    disagree, damage of a log, files beside it, indexes.
+    """
 
-    # Bytes that are not a whole entry, at a place where an entry must be.
-    DAMAGED_ENTRY = "damaged entry"
-    # An entry of a version that this program does not know.
-    UNKNOWN_ENTRY = "unknown entry"
-    MISSING_ENTRIES = "missing entries"
-    MISSING_SEGMENT = "missing segment"
-    # Bytes after the last entry that are not zero, although nothing may follow.
-    NOT_BLANK = "not blank"
-    # A whole entry that cannot follow the one before it: its index, position, append time or commit.
-    OUT_OF_PLACE = "out of place"
-    TERM_FALLS = "term falls"
-    CHAIN_BROKEN = "chain broken"
-    # The log does not end where its clean mark or its checkpoint says.
-    LOG_CUT = "log cut"
-    # A whole entry whose body is not the batch that its header describes.
-    DAMAGED_BATCH = "damaged batch"
-    # A vote file, clean mark, snapshot or index file is missing or cannot be read.
-    DAMAGED_FILE = "damaged file"
+    # -- What clients were told.
+
+    ACKNOWLEDGED_MISSING = "acknowledged missing"
+    # An acknowledged message has a different payload in the log.
+    ACKNOWLEDGED_ALTERED = "acknowledged altered"
+    # An acknowledged message has a different offset in the log.
+    ACKNOWLEDGED_ELSEWHERE = "acknowledged elsewhere"
+    ACKNOWLEDGED_REPEATED = "acknowledged repeated"
+    # A message is in the log although its send failed for certain.
+    FAILED_PRESENT = "failed present"
+
+    # -- Replicas that disagree.
+
     # Two replicas have different entries at an index that is committed in one of them.
     REPLICAS_DIFFER = "replicas differ"
     # Two replicas have different entries of one term at one index, of which at most one is by the leader of the term.
     FORKED_TERM = "forked term"
     # An entry is called committed, and fewer than a majority of the voters can hold it.
     COMMIT_NOT_HELD = "commit not held"
+    # The replayed states of two replicas differ at the same index.
+    STATE_DIFFERS = "state differs"
+
+    # -- Damage of a log.
+
+    MISSING_SEGMENT = "missing segment"
+    MISSING_ENTRIES = "missing entries"
+    # The log ends before the entry that its clean mark or its checkpoint names.
+    LOG_CUT = "log cut"
+    # Bytes that are not a whole entry, at a place where an entry must be.
+    DAMAGED_ENTRY = "damaged entry"
+    # An entry of a version that this program does not know.
+    UNKNOWN_ENTRY = "unknown entry"
+    # A whole entry whose body is not the batch that its header describes.
+    DAMAGED_BATCH = "damaged batch"
+    # Bytes after the last entry that are not zero, although nothing may follow.
+    NOT_BLANK = "not blank"
+    # A whole entry that cannot follow the one before it: its index, position, append time or commit.
+    OUT_OF_PLACE = "out of place"
+    TERM_FALLS = "term falls"
+    CHAIN_BROKEN = "chain broken"
     # The offsets of a queue do not continue without a hole.
     OFFSET_HOLE = "offset hole"
     SEQUENCE_GAP = "sequence gap"
@@ -43,10 +61,18 @@ class ViolationKind(StrEnum):
     EPOCH_FENCED = "epoch fenced"
     # A batch of a topic or queue that no entry of the log creates.
     UNKNOWN_QUEUE = "unknown queue"
-    # The replayed states of two replicas differ at the same index.
-    STATE_DIFFERS = "state differs"
+
+    # -- Small files beside a log.
+
+    # A vote file, clean mark, snapshot or index file is missing or cannot be read.
+    DAMAGED_FILE = "damaged file"
+    # The clean mark does not name the last entry of the log, and no entry is missing.
+    CLEAN_MARK_WRONG = "clean mark wrong"
     # A snapshot or checkpoint does not have the state or the position that the log gives for its index.
     STALE_SNAPSHOT = "stale snapshot"
+
+    # -- Indexes.
+
     # The position index says a wrong position for an entry before the checkpoint.
     POSITION_WRONG = "position wrong"
     # A ConsumeQueue unit does not agree with the log.
@@ -59,14 +85,6 @@ class ViolationKind(StrEnum):
     KEY_SURPLUS = "key surplus"
     # The chains or slots in a file of the key index do not agree with its entries.
     KEY_LINK = "key link"
-    ACKNOWLEDGED_MISSING = "acknowledged missing"
-    # An acknowledged message has a different offset in the log.
-    ACKNOWLEDGED_ELSEWHERE = "acknowledged elsewhere"
-    ACKNOWLEDGED_REPEATED = "acknowledged repeated"
-    # An acknowledged message has a different payload in the log.
-    ACKNOWLEDGED_ALTERED = "acknowledged altered"
-    # A message is in the log although its send failed for certain.
-    FAILED_PRESENT = "failed present"
 
 
 ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
@@ -94,12 +112,16 @@ class Violation:
     queue: int | None = None
     offset: int | None = None
     path: str | None = None
+    # The last offset of the queue, if the violation concerns several messages of it.
+    last_offset: int | None = None
+    # The messages that were in lost entries, in words, as another replica has them; None: no replica has the entries.
+    contents: str | None = None
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Return the key by which a report sorts violations: shard, kind, source and place."""
+        """Return the key by which a report sorts violations: kind (the worst first), shard, source and place."""
         place = tuple(-1 if each is None else each for each in (self.index, self.position, self.queue, self.offset))
-        return self.shard, ORDER[self.kind], self.source, *place, self.path or "", self.reason
+        return ORDER[self.kind], self.shard, self.source, *place, self.path or "", self.reason
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the violation, with the names and types that JSON and Parquet use."""
@@ -110,4 +132,5 @@ class Violation:
 TYPES: dict[str, type] = {
     "kind": str, "shard": int, "source": str, "reason": str, "index": int, "position": int, "last_index": int,
     "end": int, "topic": str, "queue": int, "offset": int, "path": str,
+    "last_offset": int, "contents": str,
 }  # fmt: skip

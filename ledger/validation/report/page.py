@@ -14,7 +14,7 @@ from ledger.report.page import write_page as write_html
 from ledger.validation.judging.violation import Violation
 from ledger.validation.report import plots
 from ledger.validation.report.marks import without_place
-from ledger.validation.report.report import ShardReport, ValidationReport
+from ledger.validation.report.report import ShardReport, ValidationReport, some_of_each_kind
 from ledger.validation.report.summary import acknowledged_sentence, only_counted, shard_sentence
 
 PAGE = "index.html"
@@ -33,7 +33,7 @@ _MEANINGS = (
 
 def write_page(report: ValidationReport, directory: Path) -> Path:
     """Write `index.html` into the directory and return its path. Raises OSError."""
-    drawn = _drawn(report)
+    drawn, rows = _drawn(report), some_of_each_kind(report.violations, ROWS)
     return write_html(
         directory / PAGE,
         "ledger.validation.report",
@@ -42,8 +42,8 @@ def write_page(report: ValidationReport, directory: Path) -> Path:
         figures=_figures(report),
         acknowledged=acknowledged_sentence(report),
         shards=[_shard(report, shard, is_drawn=shard.shard in drawn) for shard in report.shards],
-        rows=report.violations[:ROWS],
-        more=report.violation_count - len(report.violations[:ROWS]),
+        rows=rows,
+        more=report.violation_count - len(rows),
         only_counted=only_counted(report),
     )
 

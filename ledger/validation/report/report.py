@@ -5,7 +5,7 @@ the first violations of each kind, and the number of all violations.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -68,7 +68,8 @@ class ShardReport:
     voters: tuple[int, ...]
     # The largest index at which the states of all replicas are known; None: there is none.
     state_index: int | None
-    # Observations that are not violations: divergences in the tail, torn ends, indexes that lag.
+    # Observations that are not violations: divergences in the tail, torn ends, indexes that lag, replicas that are
+    # behind and have the same digest as the others.
     notes: tuple[str, ...]
 
 
@@ -92,7 +93,7 @@ class ValidationReport:
     engine: str
     shards: tuple[ShardReport, ...]
     acknowledged: AcknowledgedReport | None
-    # The first violations of each kind, sorted by shard, kind and place.
+    # The first violations of each kind, sorted by kind (the worst first), shard and place.
     violations: tuple[Violation, ...]
     # The number of all violations, by kind.
     counts: tuple[tuple[str, int], ...]
@@ -130,6 +131,18 @@ class ValidationReport:
             "counts": dict(self.counts),
             "violations": [violation.fields() for violation in self.violations],
         }
+
+
+def some_of_each_kind(violations: Sequence[Violation], most: int) -> list[Violation]:
+    """Return `most` of the violations in the same order, so that no kind hides another one: each kind has its first
+    violation, and the kinds share the rest of the places evenly. If there are more kinds than places, one of each."""
+    turns: dict[ViolationKind, int] = defaultdict(int)
+    ranked = []
+    for number, violation in enumerate(violations):
+        ranked.append((turns[violation.kind], number))
+        turns[violation.kind] += 1
+    chosen = sorted(ranked)[: max(most, len(turns))]
+    return [violations[number] for number in sorted(number for _, number in chosen)]
 
 
 def first_of_each_kind(violations: Iterable[Violation], most: int = SHOWN) -> list[Violation]:

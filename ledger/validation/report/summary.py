@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.validation.judging.violation import Violation
-from ledger.validation.report.report import ReplicaReport, ShardReport, ValidationReport
+from ledger.validation.report.report import ReplicaReport, ShardReport, ValidationReport, some_of_each_kind
 
-# The most violations that are printed in full.
+# The most violations that are printed in full, but at least one of each kind.
 SHOWN = 20
 COLUMNS = ("source", "node", "entries", "from", "to", "commit", "behind", "messages", "units", "keys", "state")
 
@@ -43,7 +43,9 @@ def acknowledged_sentence(report: ValidationReport) -> str:
     told = report.acknowledged
     if told is None:
         return ""
-    said = f"{told.acknowledged:,} messages were acknowledged, as {len(told.histories)} histories say"
+    histories = "1 history says" if len(told.histories) == 1 else f"{len(told.histories)} histories say"
+    messages = "1 message was" if told.acknowledged == 1 else f"{told.acknowledged:,} messages were"
+    said = f"{messages} acknowledged, as {histories}"
     if told.in_tail:
         said += f"; {told.in_tail:,} of them are in the tail, which these sources do not prove committed"
     if told.dropped:
@@ -57,7 +59,9 @@ def violation_line(violation: Violation) -> str:
     if violation.index is not None:
         more = violation.last_index is not None and violation.last_index > violation.index
         place.append(f"entries {violation.index} to {violation.last_index}" if more else f"entry {violation.index}")
-    if violation.topic is not None:
+    if violation.contents is not None:
+        place.append(f"with {violation.contents}")
+    elif violation.topic is not None:
         place.append(f"{violation.topic}:{violation.queue}:{violation.offset}")
     if violation.path is not None:
         place.append(violation.path)
@@ -69,9 +73,15 @@ def violation_line(violation: Violation) -> str:
 
 def closing_lines(report: ValidationReport) -> list[str]:
     """Return the lines after the tables: the violations, the sources that could not be judged, and the verdict."""
-    lines = [violation_line(violation) for violation in report.violations[:SHOWN]]
-    if report.violation_count > len(lines):
-        lines.append(f"... and {report.violation_count - len(lines):,} violations more{only_counted(report)}")
+    shown = some_of_each_kind(report.violations, SHOWN)
+    lines: list[str] = []
+    for kind, count in report.counts:
+        mine = [violation for violation in shown if violation.kind == kind]
+        lines += map(violation_line, mine)
+        if count > len(mine):
+            lines.append(f"... and {count - len(mine):,} more: {kind}")
+    if report.violation_count > len(shown):
+        lines.append(f"... and {report.violation_count - len(shown):,} violations more{only_counted(report)}")
     lines += [f"NOT JUDGED: {why}" for why in report.not_judged]
     return [*lines, verdict_sentence(report)]
 

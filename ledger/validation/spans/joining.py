@@ -325,9 +325,14 @@ class SpanJoiner:
         found = f"now it ends with entry {tail.index} at {tail.end}"
         if (tail.index, tail.end) == (clean.last_index, clean.end):
             found = "now its last entry is a different one"
-        first, index = min(tail.end, clean.end), min(tail.index, clean.last_index) + 1
         reason = f"{stopped}, {found}"
-        self._wrong(LogFinding(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
+        first, index = min(tail.end, clean.end), min(tail.index, clean.last_index) + 1
+        path = self._path_of(max(0, first - 1))
+        if tail.index < clean.last_index:
+            place = LogFinding(ViolationKind.LOG_CUT, reason, first, index, last_index=clean.last_index, path=path)
+        else:
+            place = LogFinding(ViolationKind.CLEAN_MARK_WRONG, reason, first, index, path=path)
+        self._wrong(place)
 
     # -- what is said of it
 
