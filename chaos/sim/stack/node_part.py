@@ -98,7 +98,7 @@ class NodePart:
             directory_of(record.shard),
             segment_bytes=home.settings.segment_bytes,
             is_sync=home.settings.flush == "sync",
-            fail=record.invariants.fail,
+            fail=record.judge,
         )
         # Whether a fault has damaged the log, and no process has repaired it yet.
         self.is_planted = False
@@ -168,7 +168,7 @@ class NodePart:
         if self.is_damaged and not self.is_planted:
             local = self.local
             told = local.not_ready() if local is not None else ""
-            self._invariants.fail(
+            self._record.judge(
                 "damage was planted", f"node {self.node} repairs its log, but nothing damaged it: {told}"
             )
 
@@ -283,7 +283,7 @@ class NodePart:
         if raft.commit != self._committed and raft.role is Role.LEADER:
             self._committed = raft.commit
             if wrong := check_majority(raft, whole, self._record.accounts):
-                self._invariants.fail("a majority has acknowledged", wrong)
+                self._record.judge("a majority has acknowledged", wrong)
         seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.tail.chain)
         if seen != self._seen:
             self._seen = seen

@@ -25,15 +25,18 @@ class RecordedEntry:
 
 
 class ShardRecord:
-    """Records the committed entries of one shard, and checks the invariants of the shard."""
+    """Records the committed entries of one shard, and checks the invariants of the shard. The accounts judge only if
+    `judges` is true."""
 
-    def __init__(self, shard: int, invariants: Invariants) -> None:
+    def __init__(self, shard: int, invariants: Invariants, *, judges: bool) -> None:
         self.shard = shard
+        # Records a violation that an account of the simulator has found.
+        self.judge = invariants.fail if judges else _ignore_violation
         self.invariants = invariants
         # Node -> what it acknowledged, and what its disk lost.
         self.accounts: dict[int, HeldEntries] = {}
         # Where the log and its queues begin.
-        self.starts = LogStarts(invariants.fail)
+        self.starts = LogStarts(self.judge)
         # The newest log start that was ever set in this shard.
         self.log_start = 0
         # Committed entries: _entries[0] is that of index 1.
@@ -52,10 +55,14 @@ class ShardRecords:
     """Holds one `ShardRecord` for each shard. The function `on_commit(shard, log, index)` is called once for each
     committed entry. `log` is a log that contains the entry."""
 
-    def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None], *, judges: bool = True
+    ) -> None:
+        """`judges` is False in runs without faults. Their only purpose is to show that the code works."""
         self.violations: list[InvariantViolation] = []
         self._now_ms = now_ms
         self._on_commit = on_commit
+        self._judges = judges
         self._by_shard: dict[int, ShardRecord] = {}
 
     def of(self, shard: int) -> ShardRecord:
@@ -63,7 +70,7 @@ class ShardRecords:
         if record is None:
             invariants = Invariants(self._now_ms, self.violations, shard)
             invariants.on_commit = lambda log, index: self._on_commit(shard, log, index)
-            record = self._by_shard[shard] = ShardRecord(shard, invariants)
+            record = self._by_shard[shard] = ShardRecord(shard, invariants, judges=self._judges)
         return record
 
     def __iter__(self) -> Iterator[ShardRecord]:
@@ -73,3 +80,7 @@ class ShardRecords:
     def fail(self, invariant: str, what: str) -> None:
         """Record a violation that does not belong to a single shard."""
         self.violations.append(InvariantViolation(self._now_ms(), invariant, what))
+
+
+def _ignore_violation(invariant: str, what: str) -> None:
+    """Do nothing, as the function that records violations in runs without faults."""

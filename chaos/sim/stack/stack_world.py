@@ -67,7 +67,8 @@ SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
 STAGED_SEGMENTS = 16
 OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
-MOST_NODES = 6
+MOST_NODES = 7
+MOST_VOTERS = 6
 # Fault kinds for which the run has spare nodes.
 ADDS_NODES = ("reconfigure", "two_learners", "configuration_at_tail")
 SETTLE_STEP_S = 0.5
@@ -86,7 +87,7 @@ class StackWorld:
         self.happened: Counter[str] = Counter()
         self.loop = SimLoop()
         self.network = Network(self.loop, options.chance("network"), options.conditions)
-        self.records = ShardRecords(self._now_ms, self._committed)
+        self.records = ShardRecords(self._now_ms, self._committed, judges=options.has_faults)
         self.history_of_clients = LoadHistory(self.records.fail)
         # What each client proves itself with, by its number. Empty without authentication.
         self._credentials: dict[int, SimCredentials] = {}
@@ -208,7 +209,7 @@ class StackWorld:
 
     def _make_operator(self) -> SimOperator:
         cluster = OperatedCluster(self._nodes, self._rosters, self.workload, self._addresses)
-        limits = ClusterLimits(voters=min(self.options.nodes + 1, MOST_NODES), shards=self.options.shards)
+        limits = ClusterLimits(voters=min(self.options.nodes + 1, MOST_VOTERS), shards=self.options.shards)
         return SimOperator(self.loop, self._make_client(OPERATOR), cluster, limits, self.happened)
 
     def _make_access(self) -> SimAccess:

@@ -6,6 +6,7 @@ cluster promises under this fault.
     no_room.py                  the disk of a node is nearly full
     clock_leap.py               the clock of a node leaps by a day or more
     put_back_disk.py            a disk is replaced by an older copy of itself
+    lying_flush.py              a disk reports a flush that it has not done
     cut_after_timeout_now.py    a leader is cut off just after it has told its successor to stand for election
     vote_saved_again.py         requests for votes arrive again
 

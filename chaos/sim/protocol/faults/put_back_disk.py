@@ -110,8 +110,9 @@ class PutBackDisk(PromisedFault):
         same = [(node, copy) for node, copy in copies if node.incarnation == copy.incarnation and not node.stranger]
         if not any(copy.is_older_than(node) for node, copy in same):
             return
-        self._was_put_back = True
-        self.tools.invariants.counts = self._counts
+        if not self._was_put_back:
+            self._was_put_back, before = True, self.tools.invariants.counts
+            self.tools.invariants.counts = lambda invariant: before(invariant) and self._counts(invariant)
         put_back = [node for node, _ in same]
         for node in self.tools.nodes:
             if away_ms and node not in put_back:
