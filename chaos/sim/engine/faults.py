@@ -240,6 +240,9 @@ _KINDS = (
     FaultKind("repair_other_chain", "a log with entries that no other node has is damaged before them", (STACK,),
               for_ms=(2_000, 8_000), target=False, every_ms=25_000, least_nodes=3, share=0.15,
               files=_files("repair_other_chain:RepairOtherChain", STACK)),
+    FaultKind("snapshot_over_longer", "a cut-off leader gets a snapshot, and its own log is longer", (STACK,),
+              target=False, every_ms=20_000, least_nodes=3, share=0.15,
+              files=_files("snapshot_over_longer:SnapshotOverLonger", STACK)),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip

@@ -143,7 +143,8 @@ class StackWorld:
 
     def _make_nodes(self) -> list[StackNode]:
         random = self.options.chance("nodes")
-        segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
+        is_small = self._is_drawn("log_start") or self._is_drawn("snapshot_over_longer")
+        segment_bytes = random.choice(SMALL_SEGMENT_BYTES if is_small else SEGMENT_BYTES)
         overrides = {"segment_bytes": segment_bytes, **self._retention(segment_bytes)}
         if self._is_drawn("no_room"):
             overrides |= {"disk_refuse_ratio": 0.9, "retention_check_ms": 1_000}

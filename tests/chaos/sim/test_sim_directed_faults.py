@@ -12,6 +12,8 @@ from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.stack.stack_world import StackWorld
 from raft.core.answers import Answers
+from raft.log_start import LogStart
+from store import Snapshot
 from tests.chaos.sim.conftest import NewStackWorld
 from tests.chaos.sim.test_sim_stack import history_of, options
 
@@ -35,6 +37,21 @@ def test_a_directed_fault_of_members_happens(new_world: NewStackWorld, kind: str
     world = new_world(options(minutes=0.5, faults=(kind,)))
     history_of(world, *(replace(asked(world, kind), at_ms=at_ms) for at_ms in range(4_000, 26_000, 3_000)))
     assert world.happened[kind] > 0
+
+
+def test_a_snapshot_replaces_a_log_that_is_longer(new_world: NewStackWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    install, replaced = LogStart.install, []
+
+    def installing(self: LogStart, snapshot: Snapshot) -> None:
+        differs = self._log.chain(snapshot.index) != snapshot.chain if self._log.last_index >= snapshot.index else False
+        replaced.append(differs)
+        install(self, snapshot)
+
+    monkeypatch.setattr(LogStart, "install", installing)
+    world = new_world(options(minutes=0.5, faults=("snapshot_over_longer",)))
+    history_of(world, *(replace(asked(world, "snapshot_over_longer"), at_ms=at_ms) for at_ms in (4_000, 14_000)))
+    assert world.happened["snapshot_over_longer"] > 0
+    assert any(replaced)
 
 
 def test_a_clock_that_leapt_is_set_right(new_world: NewStackWorld) -> None:

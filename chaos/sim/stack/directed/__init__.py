@@ -6,6 +6,7 @@
     clock_leap.py              the clock of a node leaps by a day or more
     configuration_at_tail.py   a node loses power while its last entry is a configuration
     repair_other_chain.py      a log with entries that no other node has is damaged before them
+    snapshot_over_longer.py    a cut-off leader gets a snapshot, and its own log is longer
     two_learners.py            two nodes are added as learners at once
 
 To add a kind: a file here, and a line with `share` and `files` in `chaos/sim/engine/faults.py`.
