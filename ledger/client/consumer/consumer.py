@@ -375,7 +375,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
     async def _offsets(self) -> dict[TopicQueue, QueueOffsets]:
         self._client.check_open()
         offsets: dict[TopicQueue, QueueOffsets] = {}
-        for name, topic in self._topics.items():
+        for name, topic in [*self._topics.items()]:  # topics can come and go meanwhile
             found = await list_offsets(self._client, topic, self._queues_of(topic), node=self._settings.node)
             offsets |= {TopicQueue(name, queue): found[queue] for queue in found}
         return offsets

@@ -311,6 +311,15 @@ async def test_messages_come_back_in_order(cluster: FakeCluster) -> None:
         assert (await reader.beginning_offsets(), await reader.end_offsets()) == ({("t", 0): 0}, {("t", 0): 3000})
 
 
+async def test_a_topic_may_be_deleted_while_a_consumer_asks_for_offsets(cluster: FakeCluster) -> None:
+    async with consumer(cluster, "t", "wide") as reader:
+        asked = asyncio.ensure_future(reader.end_offsets())
+        await asyncio.sleep(0)  # it waits for the offsets of the first topic
+        del reader._client.routes.table.topics["wide"]
+        reader._topic_changed("wide")
+        assert (await asked)["t", 0] == 0
+
+
 async def test_starts(cluster: FakeCluster) -> None:
     async with producer(cluster) as one:
         await one.send_many("t", [b"a", b"b", b"c"])
