@@ -43,6 +43,8 @@ from cluster.grpc_engine import log_only_errors, prefer_older_engine
 from ledger.version import VERSION
 
 INTERRUPTED = 130
+# A shell sets this variable when it asks for completions. click answers, with the classes in completion.py.
+COMPLETE_VARIABLE = "_LEDGERMQ_COMPLETE"
 
 
 class _ReaderLeftError(Exception):
@@ -175,6 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    if COMPLETE_VARIABLE in os.environ:
+        import_module("cluster.cli.completion")
     try:
         # What a command returns is its status; click turns ctx.exit() into a return value too.
         status = ledgermq.main(arguments, prog_name="ledgermq", standalone_mode=False)

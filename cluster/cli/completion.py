@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import os
+from typing import ClassVar
+
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+from cluster.cli import COMPLETE_VARIABLE
 
 SHELLS = ("bash", "zsh", "fish")
-# The shell sets this variable when it asks for completions; click answers in `ledgermq.main`.
-_VARIABLE = "_LEDGERMQ_COMPLETE"
+
+
+@add_completion_class
+class LineOfBash(BashComplete):
+    """Reads the line before the cursor. The words that bash makes of it are split at each ":" and "=", so an address
+    HOST:PORT would be three words."""
+
+    source_template: ClassVar[str] = BashComplete.source_template.replace(
+        'COMP_WORDS="${COMP_WORDS[*]}"', 'COMP_WORDS="${COMP_LINE:0:COMP_POINT}"'
+    )
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_WORDS"]
+        words = split_arg_string(line)
+        if not words or line[-1:].isspace():
+            words.append("")
+        return words[1:-1], words[-1]
 
 
 @click.command()
@@ -27,7 +53,7 @@ def completion(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None
     # `source_template` alone: `source()` of bash would start bash to ask for its version.
-    script = made(context.find_root().command, {}, "ledgermq", _VARIABLE)
+    script = made(context.find_root().command, {}, "ledgermq", COMPLETE_VARIABLE)
     click.echo(made.source_template % script.source_vars())
 
 

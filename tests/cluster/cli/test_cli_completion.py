@@ -60,14 +60,24 @@ def test_the_script_of_each_shell(shell: str, tmp_path: Path) -> None:
         subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)
 
 
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("ledgermq topic cre", "create"),
+        ("ledgermq consume --bootstrap 127.0.0.1:1 orders --fo", "--follow --format"),
+        ("ledgermq consume --bootstrap=127.0.0.1:1 orders --format ", "text json"),
+        ("ledgermq consume orders --format=js", "json"),
+    ],
+)
+def test_bash_completes_with_the_script(line: str, offered: str, tmp_path: Path) -> None:
+    """Bash splits an address at its colon, and an option at its "="."""
     (tmp_path / "ledgermq").write_text(f'#!/bin/sh\nexec {sys.executable} -m ledgermq "$@"\n')
     (tmp_path / "ledgermq").chmod(0o755)
-    script = """eval "$(ledgermq completion bash)"
-COMP_WORDS=(ledgermq topic cre); COMP_CWORD=2; _ledgermq_completion ledgermq; echo "${COMPREPLY[@]}\""""
+    script = f"""eval "$(ledgermq completion bash)"
+COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}; _ledgermq_completion ledgermq; echo "${{COMPREPLY[@]}}\""""
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", script], env={**os.environ, "PATH": path}, capture_output=True, check=True)
-    assert done.stdout.strip() == b"create", done.stderr
+    assert done.stdout.decode().strip() == offered, done.stderr
 
 
 def test_profiles_without_a_cluster(tmp_path: Path) -> None:
