@@ -70,8 +70,9 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
     configured                with by_configuration: the (topic, queue) pairs that this member consumes (default none).
                               A queue that no member names is not consumed
     room                      the machine room of this member (default "")
-    auto_acknowledge          True (default): a message is finished when the program asks for the next messages. False:
-                              the program calls `finish`
+    auto_acknowledge          True (default): a message is finished when the program asks for the next messages, or
+                              calls `finish`. So the message at which a loop ends by `break` is delivered again: end
+                              loops with `stop_reading`. False: the program calls `finish`
     acknowledge_interval_ms   how often the member acknowledges finished messages (default 1,000)
     max_attempts              how many times a message is delivered before it goes to the dead letters (default 17); 1:
                               no retries, and this member does not read the retry topic
