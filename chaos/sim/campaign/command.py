@@ -225,8 +225,8 @@ class _Campaign:
         print_table(("what", "how many"), rows)
         if totals.never_happened:
             say(f"scheduled, but never had an effect: {', '.join(totals.never_happened)}. This campaign does not pass.")
-        if missing := reach_table.not_reached(PLACES, world, totals.reach):
-            say(f"not reached ({len(missing)}): {'; '.join(missing)}")
+        if told := reach_table.not_reached(PLACES, world, totals.reach):
+            say(told)
         for name in totals.never_reached:
             say(
                 f"place {name!r} was never reached, and {totals.due[name]:,} seeds are enough to reach it. This "

@@ -8,6 +8,8 @@ from typing import Any
 from chaos.sim.reach.counts import CampaignReach
 from chaos.sim.reach.place import NEVER, RARE, Place
 
+# A line names at most so many places that were not reached.
+MOST_NAMED = 12
 HEAD = ("place", "times", "seeds", "first seeds (time of the run)", "due after")
 
 
@@ -19,9 +21,12 @@ def summary(places: Sequence[Place], world: str, reach: CampaignReach) -> Iterat
         yield f"reached: {subject}", f"{sum(reach.times[name] > 0 for name in names)} of {len(names)} places"
 
 
-def not_reached(places: Sequence[Place], world: str, reach: CampaignReach) -> list[str]:
-    """Return the names of the places that the world can reach and the campaign did not reach."""
-    return [place.name for place in places if place.seeds(world) != NEVER and not reach.times[place.name]]
+def not_reached(places: Sequence[Place], world: str, reach: CampaignReach) -> str:
+    """Return a line about the places that the world can reach and the campaign did not reach, or ""."""
+    missing = [place.name for place in places if place.seeds(world) != NEVER and not reach.times[place.name]]
+    if len(missing) > MOST_NAMED:
+        return f"{len(missing)} places were not reached; --reach names them"
+    return f"not reached ({len(missing)}): {'; '.join(missing)}" if missing else ""
 
 
 def rows(places: Sequence[Place], world: str, reach: CampaignReach) -> Iterator[tuple[str, ...]]:

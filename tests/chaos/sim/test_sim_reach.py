@@ -236,7 +236,9 @@ def test_the_table_tells_of_each_world_what_it_reached() -> None:
     reach = CampaignReach()
     reach.add(5, {"door: opens": 2}, {"door: opens": 1_500})
     assert list(summary(TABLE, "protocol", reach)) == [("reached: door", "1 of 2 places")]
-    assert not_reached(TABLE, "protocol", reach) == ["door: closes"]
+    assert not_reached(TABLE, "protocol", reach) == "not reached (1): door: closes"
+    assert not_reached(TABLE[:1], "protocol", reach) == ""
+    assert not_reached([*PLACES], "stack", reach).endswith("places were not reached; --reach names them")
     assert list(rows(TABLE, "protocol", reach)) == [
         ("door: opens", "2", "1", "5 (1.5 s)", "20 seeds"),
         ("door: closes", "0", "0", "", "rare"),
