@@ -3,6 +3,7 @@ benchmark also measures how much of the time is not spent on reading.
 
     .venv/bin/python -m bench.judging.validate --gib 0.25                          plain engine, one minute
     .venv/bin/python -m bench.judging.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
+    .venv/bin/python -m bench.judging.validate --gib 1 8 32 --linked --engine plain "local[2]" spark://HOST:7077
 
 In the shape `batches`, each entry of the log has 500 messages of 128 bytes (64 KiB). In the shape `single`, each entry
 of the log has one message of 128 bytes. `share_beside` is the share of the plain engine's time that the plain engine
@@ -43,8 +44,10 @@ SHAPES = {"batches": 500, "single": 1}
 GROUP_WRITE = 64
 
 
-def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str]:
-    """Write three replicas of a log of `size` bytes, with their ConsumeQueues; each entry has `count` messages."""
+def make(directory: Path, size: int, count: int, segment_bytes: int, *, linked: bool = False) -> list[str]:
+    """Write three replicas of a log of `size` bytes, with their ConsumeQueues; each entry has `count` messages. If
+    `linked`, the files of the replicas are hard links of one copy.
+    """
     disk, first = PosixDisk(), directory / "node-1"
     owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
     VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
@@ -56,14 +59,17 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
     log.close()
     queues.close()
     owner.close()
-    return [str(first), *(_copy(first, node) for node in NODES[1:])]
+    return [str(first), *(_copy(first, node, linked=linked) for node in NODES[1:])]
 
 
-def _copy(first: Path, node: int) -> str:
+def _copy(first: Path, node: int, *, linked: bool) -> str:
     to = first.with_name(f"node-{node}")
-    subprocess.run(["cp", "--archive", first, to], check=True)  # keeps the holes of sparse files
+    # Without links, the copy keeps the holes of sparse files.
+    subprocess.run(["cp", "--archive", *(["--link"] if linked else []), first, to], check=True)
     identity = to / "identity.json"
-    identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
+    told = json.loads(identity.read_text())
+    identity.unlink()  # the link; the identity of the first node stays as it is
+    identity.write_text(json.dumps({**told, "node": node}))
     return str(to)
 
 
@@ -167,13 +173,15 @@ def main() -> None:
     parser.add_argument("--engine", nargs="+", default=["plain"], help="plain, local[1], local[2], ...")
     parser.add_argument("--shape", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--segment-mib", type=int, default=1024)
+    parser.add_argument("--linked", action="store_true", help="store the bytes of the three replicas once (hard links)")
     chosen = parser.parse_args()
     rows = []
     for shape in chosen.shape:
         for gib in chosen.gib:
             directory = Path(tempfile.mkdtemp(prefix="validate-", dir=chosen.directory))
             try:
-                sources = make(directory, int(gib * (1 << 30)), SHAPES[shape], chosen.segment_mib << 20)
+                size, segment_bytes = int(gib * (1 << 30)), chosen.segment_mib << 20
+                sources = make(directory, size, SHAPES[shape], segment_bytes, linked=chosen.linked)
                 rows += [measured(shape, gib, engine, sources) for engine in chosen.engine]
             finally:
                 shutil.rmtree(directory)
