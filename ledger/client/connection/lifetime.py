@@ -14,6 +14,26 @@ from ledger.client.connection.security import SecurityOptions
 
 C = TypeVar("C", bound="Client")
 
+# Names in other libraries of settings that we have under a name that is not similar (docs/COMING_FROM.md).
+_ELSEWHERE = {
+    "auto_offset_reset": "start",
+    "callback": "listener",
+    "cb": "listener",
+    "consume_thread_max": "concurrency",
+    "durable": "group",
+    "enable_auto_commit": "auto_acknowledge",
+    "max_batch_size": "batch_bytes",
+    "max_deliver": "max_attempts",
+    "max_poll_interval_ms": "release_timeout_ms",
+    "max_reconsume_times": "max_attempts",
+    "max_retries": "max_attempts",
+    "max_workers": "concurrency",
+    "partition_assignment_strategy": "strategy",
+    "partitioner": "queue_selector",
+    "prefetch_count": "concurrency",
+    "servers": "bootstrap_servers",
+}
+
 
 class Client(ABC):  # noqa: B024 - its subclasses have the abstract methods
     """The base class of all clients."""
@@ -98,5 +118,6 @@ def security_in(arguments: Mapping[str, Any]) -> SecurityOptions:
 
 def _did_you_mean(name: str, known: Collection[str]) -> str:
     public = [each for each in known if each != "self"]
-    close = get_close_matches(name, public, n=1)
+    elsewhere = _ELSEWHERE.get(name)
+    close = [elsewhere] if elsewhere in public else get_close_matches(name, public, n=1)
     return f": did you mean {close[0]}?" if close else f". Its settings are {', '.join(public)}."

@@ -96,9 +96,14 @@ def test_the_twins_of_the_admin_client_say_the_same() -> None:
         ("PushConsumer", {"group": "g", "listener": print}, "concurency", "concurrency"),
         ("AsyncPushConsumer", {"group": "g", "listener": print}, "max_attemps", "max_attempts"),
         ("Admin", {}, "pasword", "password"),
+        ("Producer", {}, "partitioner", "queue_selector"),
+        ("Producer", {}, "max_retries", "retries"),
+        ("GroupConsumer", {"group": "g"}, "auto_offset_reset", "start"),
+        ("GroupConsumer", {"group": "g"}, "max_poll_interval_ms", "release_timeout_ms"),
+        ("PushConsumer", {"group": "g", "listener": print}, "max_retries", "max_attempts"),
     ],
 )
-def test_a_wrong_setting_names_the_class_and_the_nearest_setting(
+def test_a_wrong_setting_names_the_class_and_the_right_setting(
     name: str, arguments: dict[str, Any], wrong: str, right: str
 ) -> None:
     with pytest.raises(TypeError) as raised:
