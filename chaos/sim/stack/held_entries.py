@@ -224,7 +224,10 @@ def check_majority(raft: Raft, log: CommitLog, accounts: Mapping[int, HeldEntrie
     if raft.commit < log.first_index:
         return ""
     committed, voters = Tail(log.term(raft.commit), raft.commit), raft.configuration.voters
-    hold = [voter for voter in sorted(voters) if voter in accounts and accounts[voter].acknowledged >= committed]
-    if len(hold) >= majority(voters):
+    # The leader may have appended the newest configuration just after it committed.
+    earlier = raft._server.configurations.voters_before(raft.commit)
+    holders = {voter for voter, account in accounts.items() if account.acknowledged >= committed}
+    if any(voting and len(holders & {*voting}) >= majority(voting) for voting in (voters, earlier)):
         return ""
+    hold = sorted(holders & {*voters})
     return f"node {raft.node} commits entry {raft.commit}, acknowledged only by {hold} of {sorted(voters)}"
