@@ -40,7 +40,8 @@ def test_without_faults_everything_sent_is_acknowledged_and_nobody_else_is_elect
 
 
 # What a kind of fault counts beside itself.
-FOLLOWS = {"put_back_disk": {"disk put back", "divergence told", "run lost by disks"}}
+OLD_DISK = {"disk put back", "divergence told", "run lost by disks"}
+FOLLOWS = {"put_back_disk": OLD_DISK, "lying_flush": OLD_DISK}
 ASKED_FOR = [kind.name for kind in kinds_of(PROTOCOL, 5)]
 
 
