@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,6 +20,9 @@ from cluster.cli.options import meant_cluster
 from ledger.errors import LedgerError
 from ledger.topics import is_system_topic
 
+if TYPE_CHECKING:
+    from ledger.client.admin.admin import AsyncAdmin
+
 ANSWER_S = 1.0
 MOST_NAMES = 1_000
 _HARMLESS = re.compile(r"[\w.%@-]+", re.ASCII)
@@ -26,7 +30,6 @@ _HARMLESS = re.compile(r"[\w.%@-]+", re.ASCII)
 
 def topic_names(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the topics that begin with `incomplete`; system topics only after a "%"."""
-    from ledger.client.admin.admin import AsyncAdmin
 
     async def ask(admin: AsyncAdmin) -> list[str]:
         names = [topic.name for topic in await admin.list_topics()]
@@ -37,7 +40,6 @@ def topic_names(context: click.Context, _: click.Parameter, incomplete: str) -> 
 
 def consumer_group_names(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the consumer groups that begin with `incomplete`."""
-    from ledger.client.admin.admin import AsyncAdmin
 
     async def ask(admin: AsyncAdmin) -> list[str]:
         return [group.name for group in await admin.list_consumer_groups()]
@@ -50,7 +52,7 @@ def _items(names: list[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for _, name in zip(range(MOST_NAMES), fitting, strict=False)]
 
 
-def _answer(context: click.Context, ask: Callable[..., Awaitable[list[str]]]) -> list[str]:
+def _answer(context: click.Context, ask: Callable[[AsyncAdmin], Awaitable[list[str]]]) -> list[str]:
     """Return the answer of the cluster, or [] if it cannot be asked or does not answer in time."""
     from ledger.client.admin.admin import AsyncAdmin
 

@@ -64,7 +64,8 @@ def _local_addresses(cluster: DevCluster) -> str:
 
 def meant_cluster(ctx: click.Context) -> str:
     """Return the addresses of the cluster that a half-typed command means, or "" if it means none. Raises UsageError or
-    BadParameter if an option or the profile cannot be used. Nobody is asked for a password."""
+    BadParameter if an option or the profile cannot be used. The function asks for no
+    password."""
     if (local := ctx.meta.get(_LOCAL)) is not None:
         return str(local)
     os.environ.update(ctx.meta.get(_SECURITY, {}))

@@ -88,3 +88,7 @@ class Runtime:
     file_limit: Callable[[], int] = file_limit
     # Runs the work whose failure ends the node.
     vital: Vital = field(default_factory=Vital)
+
+    def monotonic_s(self) -> float:
+        """Return the time of `monotonic_ms` in seconds."""
+        return self.monotonic_ms() / 1000

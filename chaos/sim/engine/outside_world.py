@@ -53,7 +53,7 @@ _MODULE_FUNCTIONS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (os, ("urandom", "getrandom", "fork", "posix_spawn")),
     (socket, ("getaddrinfo", "gethostname")),
 )
-# A method and the name under which it is told.
+# A method, and its name in the error.
 _METHODS: tuple[tuple[type, str, str], ...] = (
     (type(os.environ), "__getitem__", "os.environ"),
     (type(os.environ), "__iter__", "os.environ"),

@@ -112,14 +112,12 @@ class ShardFormation:
             max_entry_bytes=configuration.max_entry_bytes,
             adding=True,
         )
-        introductions = self._runtime.introductions({node: address})
+        introductions, answer = self._runtime.introductions({node: address}), None
         try:
-            answer = await introductions.ask(node, request)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STARTS_WITHIN_S):
-                    while answer is None:
+                    while (answer := await introductions.ask(node, request)) is None:  # noqa: ASYNC110 (no event tells)
                         await asyncio.sleep(ASK_AGAIN_S)
-                        answer = await introductions.ask(node, request)
         finally:
             await introductions.close()
         if answer is None:

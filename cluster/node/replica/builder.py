@@ -57,7 +57,7 @@ class ReplicaBuilder:
             max_message_bytes=self._opened.max_message_bytes,
             meter=self._node.meters,
             doubt=lambda: self._node.directory.marks(self.number).suspect(),
-            monotonic_s=lambda: self._runtime.monotonic_ms() / 1000,
+            monotonic_s=self._runtime.monotonic_s,
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:

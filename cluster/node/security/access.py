@@ -67,7 +67,7 @@ class NodeAccess:
             authorizer,
             sessions,
             proofs,
-            monotonic_s=lambda: runtime.monotonic_ms() / 1000,
+            monotonic_s=runtime.monotonic_s,
         )
         self.guard = guard(authentication=settings.authentication)
         # The check of the local socket, whose callers are administrators.

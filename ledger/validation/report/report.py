@@ -134,7 +134,7 @@ class ValidationReport:
 
 
 def some_of_each_kind(violations: Sequence[Violation], most: int) -> list[Violation]:
-    """Return `most` of the violations in the same order, so that no kind hides another one: each kind has its first
+    """Return `most` of the violations in the same order, so that no kind hides another kind: each kind has its first
     violation, and the kinds share the rest of the places evenly. If there are more kinds than places, one of each."""
     turns: dict[ViolationKind, int] = defaultdict(int)
     ranked = []

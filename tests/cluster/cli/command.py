@@ -53,6 +53,19 @@ def run(
     return done
 
 
+def completed(directory: Path, *words: str, **environment: str) -> set[str]:
+    """Return what bash would offer for the last word. Nothing else may be printed."""
+    asked = {
+        "_LEDGERMQ_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("ledgermq", *words)),
+        "COMP_CWORD": str(len(words)),
+        "LEDGERMQ_PROFILE_FILE": str(directory / "profiles.toml"),
+    }
+    done = run(cwd=directory, environment={**asked, **environment})
+    assert done.stderr == b""
+    return {line.partition(",")[2] for line in done.stdout.decode().split()}
+
+
 @contextmanager
 def _stdin(content: bytes) -> Iterator[int]:
     """Yield the read end of a pipe with this content, as a shell provides it."""

@@ -12,7 +12,7 @@ import pytest
 from cluster.cli import completed_names
 from cluster.local.processes import DevCluster
 from ledgermq import Admin, GroupConsumer, Producer
-from tests.cluster.cli.command import run
+from tests.cluster.cli.command import completed
 from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
@@ -31,19 +31,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
                 next(consumer)
     yield made
     made.purge()
-
-
-def completed(directory: Path, *words: str, **environment: str) -> set[str]:
-    """Return what bash would offer for the last word. Nothing else may be printed."""
-    asked = {
-        "_LEDGERMQ_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("ledgermq", *words)),
-        "COMP_CWORD": str(len(words)),
-        "LEDGERMQ_PROFILE_FILE": str(directory / "profiles.toml"),
-    }
-    done = run(cwd=directory, environment={**asked, **environment})
-    assert done.stderr == b""
-    return {line.partition(",")[2] for line in done.stdout.decode().split()}
 
 
 def test_topics_are_completed(cluster: DevCluster) -> None:

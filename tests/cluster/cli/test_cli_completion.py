@@ -11,30 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cli.command import run
+from tests.cluster.cli.command import completed, run
 
 pytestmark = pytest.mark.real
-
-
-def completed(directory: Path, *words: str, **environment: str) -> set[str]:
-    """Return what the shell would offer for the last word."""
-    asked = {
-        "_LEDGERMQ_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(("ledgermq", *words)),
-        "COMP_CWORD": str(len(words)),
-        "LEDGERMQ_PROFILE_FILE": str(directory / "profiles.toml"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "ledgermq"],
-        cwd=directory,
-        env={**os.environ, **asked, **environment},
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    return {line.partition(",")[2] for line in done.stdout.splitlines()}
 
 
 def test_commands_options_and_profiles_are_completed(tmp_path: Path) -> None:

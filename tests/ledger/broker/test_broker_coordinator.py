@@ -177,7 +177,7 @@ async def test_a_thousand_members_that_are_heard_of_stay_and_the_silent_one_goes
 
 async def test_members_are_not_silent_while_the_coordinator_itself_is_held_up() -> None:
     """The coordinator's process was stopped for longer than a session timeout. It has not read the heartbeats that
-    came meanwhile, so nobody loses queues for it. A member that stays silent is removed later."""
+    came meanwhile, so no member loses queues for it. A member that stays silent is removed later."""
     async with Working() as working:
         await working.join("m0", "m1")
         await working.assigned()

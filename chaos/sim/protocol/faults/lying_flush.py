@@ -39,7 +39,7 @@ class LyingFlush(PutBackDisk):
         if copy is None:
             return
         if copy.incarnation != node.incarnation or node.log.entries[: len(copy.entries)] != list(copy.entries):
-            del self._lies[node.node]  # the disk is another one, or it was cut: there was no lie
+            del self._lies[node.node]  # the node has another disk, or its log was cut, so the flush did not lie
         elif node.log.flushed > len(copy.entries):
             del self._lies[node.node]
             self.tools.loop.call_soon(self._lose, node, copy)
