@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -39,6 +39,7 @@ from ledger.validation.judging.engine import (
     with_names,
 )
 from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
+from ledger.validation.judging.log_cuts import without_false_cuts
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
 from ledger.validation.replay.index_ends import IndexEnds, notes_of
 from ledger.validation.replay.replay import Replayed
@@ -169,9 +170,13 @@ class _Validation:
         violations += self._of_indexes(logs, replayed, judged, outlines.values())
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
         names = {shard: self._names(shard, replayed) for shard in self._by_shard}
-        violations = _without_false_cuts(violations, logs.values())
-        lost = self._lost(violations, logs, judged, outlines.values())
-        violations = [_named(each, names) for each in _with_contents(violations, lost, logs, names)]
+        violations = without_false_cuts(violations, logs.values())
+        entries = _lost_entries(violations, logs.values(), judged)
+        lost = self._contents(filter(None, entries), logs, judged, outlines.values())
+        violations = [
+            _named(with_contents(each, lost[gone], names[each.shard]) if gone and gone in lost else each, names)
+            for each, gone in zip(violations, entries, strict=True)
+        ]
         bounds = {
             number: LogBounds(
                 self._begin_of(log.replica),
@@ -409,23 +414,19 @@ class _Validation:
 
     # -- messages of lost entries
 
-    def _lost(
+    def _contents(
         self,
-        violations: Sequence[Violation],
+        known: Iterable[LostEntries],
         logs: Mapping[int, JoinedLog],
         judged: Mapping[int, Judged],
         outlines: Iterable[SpanFacts],
     ) -> Contents:
-        """Return the messages of entries that replicas have lost, as the other replicas know them."""
+        """Return the messages of entries that replicas have lost, as the other replicas know them. `known` are the
+        entries of violations; the entries of the breaks in the spans come beside."""
         facts = list(outlines)
         lost: dict[int, list[LostEntries]] = defaultdict(list)
-        by_place = {(log.replica.source, log.replica.shard): log for log in logs.values()}
-        longest = {shard: each.report.last_index for shard, each in judged.items()}
-        for violation in violations:
-            log = by_place.get((violation.source, violation.shard))
-            found = lost_in(log, violation, longest[violation.shard]) if log is not None else None
-            if found is not None:
-                lost[violation.shard].append(found)
+        for each in known:
+            lost[logs[each.replica].replica.shard].append(each)
         for span in facts:
             number = span.span.replica
             lost[logs[number].replica.shard] += [
@@ -476,52 +477,16 @@ def _path(replica: LogReplica, position: int) -> str | None:
     return next((each.path for each in replica.segments if each.base <= position < each.base + each.length), None)
 
 
-# Faults that leave bytes behind, so that a log which ends with such a fault was not cut.
-_DAMAGE = (ViolationKind.DAMAGED_ENTRY, ViolationKind.UNKNOWN_ENTRY, ViolationKind.NOT_BLANK)
-
-
-def _without_false_cuts(violations: Iterable[Violation], logs: Iterable[JoinedLog]) -> list[Violation]:
-    """Leave out that a log was cut if damaged bytes are at its end: nothing was cut, and the damage is a violation
-    already. The damage is about all entries that the clean mark or the checkpoint says the log had."""
-    left, cuts = list(violations), defaultdict(list)
-    for number, each in enumerate(left):
-        if each.kind is ViolationKind.LOG_CUT:
-            cuts[each.source, each.shard].append(number)
-    ends = {(log.replica.source, log.replica.shard): log.end for log in logs}
-    for place, numbers in cuts.items():
-        damage = [
-            number
-            for number, each in enumerate(left)
-            if (each.source, each.shard) == place and each.kind in _DAMAGE and (each.position or 0) >= ends[place]
-        ]
-        if damage:
-            last = max(left[number].last_index or 0 for number in numbers)
-            index = min(left[number].index or last for number in numbers)
-            at_end = left[damage[-1]]
-            left[damage[-1]] = replace(at_end, index=at_end.index or index, last_index=last)
-            cuts[place] = numbers
-        else:
-            cuts[place] = []
-    false = {number for numbers in cuts.values() for number in numbers}
-    return [each for number, each in enumerate(left) if number not in false]
-
-
-def _with_contents(
-    violations: Iterable[Violation],
-    lost: Contents,
-    logs: Mapping[int, JoinedLog],
-    names: Mapping[int, Mapping[int, str]],
-) -> Iterator[Violation]:
-    """Yield the violations, each with the messages of the entries that it is about."""
-    longest: dict[int, int] = defaultdict(int)
-    for log in logs.values():
-        longest[log.replica.shard] = max(longest[log.replica.shard], log.last_index)
-    by_place = {(log.replica.source, log.replica.shard): log for log in logs.values()}
+def _lost_entries(
+    violations: Iterable[Violation], logs: Iterable[JoinedLog], judged: Mapping[int, Judged]
+) -> list[LostEntries | None]:
+    """Return for each violation the entries that it says are lost, or None."""
+    by_place = {(log.replica.source, log.replica.shard): log for log in logs}
+    found = []
     for each in violations:
-        mine = by_place.get((each.source, each.shard))
-        entries = lost_in(mine, each, longest[each.shard]) if mine is not None else None
-        extents = lost.get(entries) if entries is not None else None
-        yield each if extents is None else with_contents(each, extents, names[each.shard])
+        log = by_place.get((each.source, each.shard))
+        found.append(lost_in(log, each, judged[each.shard].report.last_index) if log is not None else None)
+    return found
 
 
 def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
