@@ -8,5 +8,6 @@ Read the modules of this package in this order:
     disk.py             a simulated disk with page cache and platter; disk_content.py is its files and directories
     faults.py           defines all fault kinds; schedule.py draws when they occur, targets.py chooses the node they
                         hit
+    leaping_clock.py    the only clock of a run that leaps
     network_faults.py   carries out faults between nodes; ambush.py triggers faults at critical moments
 """
