@@ -404,9 +404,10 @@ class StackWorld:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
-        self.records.of(replica.shard).starts.applied(header, bytes(body))
-        self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
-        self._versions.applied(replica, header, bytes(body))
+        whole = bytes(body)
+        self.records.of(replica.shard).starts.applied(header, whole)
+        self.consumption.truth.applied(replica.shard, header, whole, replica.state)
+        self._versions.applied(replica, header, whole)
         if replica.shard == TOPICS_SHARD:
             self._access_truth.applied(header, bytes(body), replica.state)
 
