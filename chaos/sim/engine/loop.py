@@ -188,19 +188,15 @@ class SimLoop(_Base):  # type: ignore[misc]
             if life is not self.runs:
                 self.runs = life
                 _set_running_loop(self if life is None else life)  # type: ignore[arg-type]
-            if life is None:
-                if context is None:
-                    handle._callback(*handle._args)
-                else:
-                    context.run(handle._callback, *handle._args)
-            elif life.paused and not life.over:
-                life.keep(handle)
-            elif not life.over:
-                if context is None:
-                    handle._callback(*handle._args)
-                else:
-                    context.run(handle._callback, *handle._args)
+            if life is not None and (life.over or life.paused):
                 if not life.over:
+                    life.keep(handle)
+            else:
+                if context is None:
+                    handle._callback(*handle._args)
+                else:
+                    context.run(handle._callback, *handle._args)
+                if life is not None and not life.over:
                     life.after_event()
         except (SystemExit, KeyboardInterrupt):
             raise

@@ -409,7 +409,7 @@ class StackWorld:
         self.consumption.truth.applied(replica.shard, header, whole, replica.state)
         self._versions.applied(replica, header, whole)
         if replica.shard == TOPICS_SHARD:
-            self._access_truth.applied(header, bytes(body), replica.state)
+            self._access_truth.applied(header, whole, replica.state)
 
     def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         if snapshot.index < replica.driver.applied:
