@@ -57,11 +57,6 @@ def printable(text: str, kept: str = "\n") -> str:
     return "".join(each if each.isprintable() or each in kept else ascii(each)[1:-1] for each in text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 message" or "2,000 messages"."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def print_json(value: Any) -> None:
     """Print one JSON value, indented, to standard output. A value that JSON cannot represent is printed as text."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
-from chaos.words import counted
+from ledger.words import counted
 
 # The flipped bit lies behind this position, in the bytes that were written and not in the blank rest of the segment.
 _FLIPPED_AFTER = 4096

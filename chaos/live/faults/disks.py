@@ -7,7 +7,8 @@ from pathlib import Path
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.injection import Injection, Injector
-from chaos.words import counted, node_names
+from chaos.words import node_names
+from ledger.words import counted
 
 SYNCS = ("fsync", "fdatasync")
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.link_rules import LinkLoss, NodeLink, partition
 from chaos.live.hosts.link_shaper import LinkShape
-from chaos.words import counted, node_names
+from chaos.words import node_names
+from ledger.words import counted
 
 Sides = Callable[[FaultSite, Sequence[int]], Iterable[Iterable[int]]]
 

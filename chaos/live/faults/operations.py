@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
-from chaos.words import counted, node_names
+from chaos.words import node_names
+from ledger.words import counted
 
 _TRANSFERS = 8
 _TRANSFER_GAP_S = 0.5

@@ -21,7 +21,7 @@ from pathlib import Path
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from chaos.live.hosts.link_rules import NodeLink, partition
 from chaos.live.hosts.link_shaper import LinkShape
-from chaos.words import counted
+from ledger.words import counted
 from store.directory.vote_file import examined
 from store.disk.disk import PosixReadOnlyDisk
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from chaos.live.judging import ChaosResult
 from chaos.live.nemesis import Struck
-from chaos.words import counted
+from ledger.words import counted
 
 # What happened to a node, by fault. Faults of links, clocks and the whole cluster are counted as faults.
 _DONE = {"kill": "killed", "stop": "stopped", "pause": "paused", "power": "without power", "wipe": "wiped"}

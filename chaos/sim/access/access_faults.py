@@ -25,7 +25,7 @@ from chaos.sim.access.guests import Guest
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
-from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.network_faults import links_of
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.stack.node import StackNode
 from ledger.client.admin.admin import AsyncAdmin
@@ -151,13 +151,11 @@ class AccessFaults:
     def _cut_off(self, node: StackNode, nodes: Sequence[StackNode]) -> Callable[[], None]:
         """Cut the node off from the other nodes. Clients still reach it. Return the function that ends the cut. After
         the end of the faults, cut nothing: an administrator may have waited until then."""
-        pairs = [] if self.over else both_ways([(node.node, other.node) for other in nodes if other is not node])
-        for pair in pairs:
-            self._network.cut(*pair)
+        pairs = [] if self.over else links_of(node.node, nodes)
+        self._network.cut_links(pairs)
 
         def mend() -> None:
             if not self.over:
-                for pair in pairs:
-                    self._network.mend(*pair)
+                self._network.mend_links(pairs)
 
         return mend

@@ -150,14 +150,12 @@ class SimConsumption:
     def _cut(self, member: ConsumerMember, nodes: Sequence[int], seconds: float) -> None:
         member.seen.trouble = "cut"
         pairs = both_ways([(member.process.number, node) for node in nodes])
-        for pair in pairs:
-            self._network.cut(*pair)
+        self._network.cut_links(pairs)
         self._loop.call_later(seconds, self._mend, pairs)
 
     def _mend(self, pairs: Collection[tuple[int, int]]) -> None:
         if not self._over:  # at the end of the faults, all cuts were mended already
-            for pair in pairs:
-                self._network.mend(*pair)
+            self._network.mend_links(pairs)
 
     # -- the operator
 

@@ -125,6 +125,16 @@ class Network:
                 if connection.joins(sender, receiver):
                     connection._resume()
 
+    def cut_links(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Cut each of these one-way links, from the first to the second endpoint."""
+        for pair in pairs:
+            self.cut(*pair)
+
+    def mend_links(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Undo one call of `cut` for each of these links."""
+        for pair in pairs:
+            self.mend(*pair)
+
     def heal(self) -> None:
         """End every cut, every clog and every additional delay of a link."""
         for link in self._links.values():

@@ -64,20 +64,15 @@ class NetworkFaults:
 
     def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
         """Cut a node off from all other nodes. Clients can still reach the isolated node."""
-        self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
+        self._cut(links_of(node, nodes), event)
 
     def heal(self) -> None:
         self._healed += 1
         self._network.heal()
 
     def _cut(self, pairs: Pairs, event: FaultEvent) -> None:
-        for pair in pairs:
-            self._network.cut(*pair)
-        self._afterwards(event, lambda: self._mend(pairs))
-
-    def _mend(self, pairs: Pairs) -> None:
-        for pair in pairs:
-            self._network.mend(*pair)
+        self._network.cut_links(pairs)
+        self._afterwards(event, lambda: self._network.mend_links(pairs))
 
     def _slow(self, target: int, others: Sequence[int], seconds: float, event: FaultEvent) -> None:
         for other in others:
@@ -96,6 +91,11 @@ class NetworkFaults:
                 mend()
 
         self._loop.call_later(event.for_ms / 1000, unless_healed)
+
+
+def links_of(node: int, nodes: Sequence[SimNode]) -> Pairs:
+    """Return all links between a node and the other nodes."""
+    return both_ways([(node, other.node) for other in nodes if other.node != node])
 
 
 def both_ways(pairs: Pairs) -> Pairs:

@@ -255,7 +255,7 @@ class StackFaults:
         """Cut a leader off from the other nodes. Readers still reach the old leader, and producers reach only the
         other nodes. In some cases the clock of the old leader runs slowly, so that the old leader notices late that
         it has lost its followers."""
-        leader = self._leader_of(shard)
+        leader = self._rosters.leader_of(shard)
         if leader is None:
             return False
         others = [node.node for node in self._nodes if node is not leader]
@@ -263,8 +263,7 @@ class StackFaults:
         pairs = both_ways(
             [(leader.node, other) for other in (*others, *senders)] + [(READER, other) for other in others]
         )
-        for pair in pairs:
-            self._network.cut(*pair)
+        self._network.cut_links(pairs)
         _set_rate(leader, random.choice((1.0, 0.9, 0.7)))
         self._workload.hurry(seconds)
         self._loop.call_later(seconds, self._mend, pairs, leader)
@@ -273,15 +272,10 @@ class StackFaults:
     def _mend(self, pairs: list[tuple[int, int]], leader: StackNode) -> None:
         if not self._over:
             _set_rate(leader, 1.0)
-            for pair in pairs:
-                self._network.mend(*pair)
-
-    def _leader_of(self, shard: int) -> StackNode | None:
-        leader = self._rosters.of(shard).leader
-        return next((node for node in self._nodes if leader is not None and node.node == leader.node), None)
+            self._network.mend_links(pairs)
 
     def _transfer(self, shard: int, random: Random) -> bool:
-        leader = self._leader_of(shard)
+        leader = self._rosters.leader_of(shard)
         replica = leader.part(shard).replica if leader is not None else None
         others = [voter.node for voter in self._rosters.of(shard).voters if voter is not leader]
         if leader is None or leader.process is None or replica is None or not others:

@@ -156,6 +156,11 @@ class Rosters:
         of its nodes has lost its disk."""
         return len(self.numbers) >= self._first_shards
 
+    def leader_of(self, shard: int) -> StackNode | None:
+        """Return the node that leads the shard in the newest term, or None."""
+        leader = self.of(shard).leader
+        return next((node for node in self._nodes if leader is not None and node.node == leader.node), None)
+
     def of(self, shard: int) -> Roster:
         roster = self._by_shard.get(shard)
         if roster is None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from cluster.bench.figures import Figures
 from cluster.bench.idle import NodeUse
-from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.output import print_json, print_table, say
+from ledger.words import counted
 
 _LINE_EVERY_S = 5.0
 

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import click
 
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
-from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import LogCut
+from ledger.words import counted
 
 T = TypeVar("T")
 

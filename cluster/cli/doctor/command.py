@@ -13,7 +13,8 @@ from cluster.cli.doctor.finding import Finding
 from cluster.cli.doctor.findings import findings
 from cluster.cli.doctor.observation import Observation, observe
 from cluster.cli.options import bootstrap_option, format_option
-from cluster.cli.output import counted, print_json, say
+from cluster.cli.output import print_json, say
+from ledger.words import counted
 
 
 @click.command()

@@ -17,10 +17,10 @@ from datetime import datetime
 from cluster.cli.doctor.durability import durability, holds
 from cluster.cli.doctor.finding import Finding, Urgency
 from cluster.cli.doctor.observation import Observation
-from cluster.cli.output import counted
 from ledger.client.records import NodeStatus, ShardStatus
 from ledger.local_socket import is_socket
 from ledger.state.feature_levels import LATEST_LEVEL
+from ledger.words import counted
 from raft.cluster_clock import TOLERANCE_MS, clock_sentence
 
 DISK_CRITICAL = 0.95

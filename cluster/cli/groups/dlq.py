@@ -20,7 +20,7 @@ from cluster.cli.failure import CommandError
 from cluster.cli.messages.message import shown
 from cluster.cli.messages.message_writer import MessageWriter, json_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
-from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.group.group_consumer import AsyncGroupConsumer
@@ -29,6 +29,7 @@ from ledger.client.records import Message
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import UnknownGroupError, UnknownQueueError, UnknownTopicError
 from ledger.retries import MOVED_HEADERS, dead_letter_topic, resending_group
+from ledger.words import counted
 
 _WAIT_MS = 500
 # How long `resend` waits without a message: another `resend` may have the queues.

@@ -13,7 +13,7 @@ import click
 from cluster.cli.completed_names import consumer_group_names, topic_names
 from cluster.cli.messages.start import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
-from cluster.cli.output import counted, data_console, print_json, print_table, say
+from cluster.cli.output import data_console, print_json, print_table, say
 from cluster.cli.question import ask
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_group_records import (
@@ -24,6 +24,7 @@ from ledger.client.admin.consumer_group_records import (
     QueueConsumption,
 )
 from ledger.topics import is_system_topic
+from ledger.words import counted
 
 T = TypeVar("T")
 

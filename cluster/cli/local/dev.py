@@ -11,10 +11,11 @@ import click
 
 from cluster.cli.local.containers import docker_cluster
 from cluster.cli.options import data_option, format_option, renamed_option
-from cluster.cli.output import counted, note_console, print_json, print_table, say
+from cluster.cli.output import note_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
 from cluster.local.launcher import DEFAULT_NODES, Launcher, Tell, silent
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster, NodeState
+from ledger.words import counted
 
 # The name of the one cluster in containers.
 _CONTAINERS = "dev"

@@ -10,9 +10,9 @@ from typing import Any
 
 from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
-from cluster.cli.output import counted
 from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.sources.place import LogPlace
+from ledger.words import counted
 from store import FlawKind
 
 # The exit status of the command is that of the first verdict here which any log has.

@@ -24,10 +24,11 @@ from cluster.cli.messages.message_writer import (
 )
 from cluster.cli.messages.start import Last, Start, StartOrLastType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
-from cluster.cli.output import counted, say
+from cluster.cli.output import say
 from cluster.cli.stopping import TerminatedError, run_until_stopped
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.records import TopicQueue
+from ledger.words import counted
 
 _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500

@@ -16,11 +16,12 @@ import click
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
-from cluster.cli.output import counted, print_table, say
+from cluster.cli.output import print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.admin.queries import MAX_MESSAGES
 from ledger.client.records import Message
+from ledger.words import counted
 
 _SHOWN_CHARACTERS = 60
 

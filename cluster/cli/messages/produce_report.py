@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from cluster.cli.output import counted, note_console, print_json, say
+from cluster.cli.output import note_console, print_json, say
 from cluster.load.line_sender import LineSender
+from ledger.words import counted
 
 _SHOWN_LEFT_OUT = 10
 _REFRESH_SECONDS = 0.2

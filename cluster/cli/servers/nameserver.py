@@ -12,9 +12,10 @@ import grpc
 from cluster.address import check_address
 from cluster.cli.failure import CommandError
 from cluster.cli.options import format_option
-from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.output import print_json, print_table, say
 from ledger.client.connection.channels import GrpcChannel, failure
 from ledger.v1 import broker_pb2
+from ledger.words import counted
 
 # The port that RocketMQ's name servers use.
 DEFAULT_LISTEN = "127.0.0.1:9876"

@@ -10,13 +10,14 @@ import click
 
 from cluster.cli.completed_names import topic_names
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
-from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.output import print_json, print_table, say
 from cluster.cli.question import ask
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.records import TopicDescription, TopicQueue
 from ledger.errors import TopicExistsError
 from ledger.topics import is_system_topic, validate_topic_name
+from ledger.words import counted
 
 
 @click.group()

@@ -20,6 +20,7 @@ from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.spans.entries import Rows
 from ledger.validation.spans.joining import JoinedLog
 from ledger.validation.spans.span_reader import SpanFacts
+from ledger.words import counted
 from store import EntryKind
 
 # The kinds of violations that say that a replica has lost entries.
@@ -156,7 +157,7 @@ def with_contents(violation: Violation, extents: Sequence[QueueExtent], names: M
         queue=first.queue,
         offset=first.first,
         last_offset=first.last,
-        contents=f"{words} and {more} more queue{'s' if more > 1 else ''}" if more > 0 else words,
+        contents=f"{words} and {counted(more, 'more queue')}" if more > 0 else words,
     )
 
 

@@ -28,6 +28,7 @@ from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardR
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.sources.sources import configuration_of
 from ledger.validation.spans.joining import JoinedLog, LogFinding
+from ledger.words import counted
 
 _TERMS_SHOWN = 1000
 
@@ -287,7 +288,7 @@ def _of_equal_states(report: ShardReport) -> Iterable[str]:
     ahead = {replica.state for replica in report.replicas if not replica.behind}
     for replica in report.replicas:
         if replica.behind and replica.state is not None and replica.state in ahead:
-            count = f"{replica.behind:,} {'entry' if replica.behind == 1 else 'entries'}"
+            count = counted(replica.behind, "entry", "entries")
             yield (
                 f"{replica.source} is behind by {count}, and its state has the same digest as the others: states are "
                 f"compared after entry {report.state_index}, the last entry at which all replicas have one"

@@ -8,7 +8,7 @@ successor has committed.
 from __future__ import annotations
 
 from chaos.sim.engine.faults import FaultEvent
-from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.network_faults import links_of
 from chaos.sim.engine.targets import chance_of, leader_of
 from chaos.sim.protocol.faults.promised_fault import FaultTools, PromisedFault
 from chaos.sim.protocol.node import ProtocolNode
@@ -48,18 +48,15 @@ class CutAfterTimeoutNow(PromisedFault):
             self._cut_off(message.sender, self._waiting.pop(message.sender))
 
     def _cut_off(self, leader: int, seconds: float) -> None:
-        pairs = both_ways([(leader, node.node) for node in self.tools.nodes if node.node != leader])
-        for pair in pairs:
-            self.tools.network.cut(*pair)
-        self._cut[leader] = pairs
+        self._cut[leader] = links_of(leader, self.tools.nodes)
+        self.tools.network.cut_links(self._cut[leader])
         for after_s in READS_S:
             self.tools.loop.call_later(after_s, self.tools.read_everywhere)
         self.tools.loop.call_later(seconds, self._mend, leader)
         self.tools.happened(self.kind)
 
     def _mend(self, leader: int) -> None:
-        for pair in self._cut.pop(leader, []):
-            self.tools.network.mend(*pair)
+        self.tools.network.mend_links(self._cut.pop(leader, []))
 
     def heal(self) -> None:
         self._waiting.clear()

@@ -45,8 +45,7 @@ class DirectedTools:
 
     def leader(self, shard: int) -> StackNode | None:
         """Return the node that leads the shard in the newest term, or None."""
-        leader = self.rosters.of(shard).leader
-        return next((node for node in self.nodes if leader is not None and node.node == leader.node), None)
+        return self.rosters.leader_of(shard)
 
 
 class DirectedFault:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from chaos.sim.engine.faults import FaultEvent
-from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.network_faults import links_of
 from chaos.sim.engine.targets import chance_of
 from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
 from chaos.sim.stack.node import StackNode
@@ -28,9 +28,8 @@ class RepairOtherChain(DirectedFault):
         leader = self.tools.leader(shard)
         if leader is None or self._cut or not self.tools.power.may_miss(leader):
             return False
-        self._cut = both_ways([(leader.node, each.node) for each in self.tools.nodes if each is not leader])
-        for pair in self._cut:
-            self.tools.network.cut(*pair)
+        self._cut = links_of(leader.node, self.tools.nodes)
+        self.tools.network.cut_links(self._cut)
         self.tools.loop.call_later(event.for_ms / 1000, self._damage, shard, leader, leader.process, chance_of(event))
         return False  # counted when the log is damaged before entries that differ
 
@@ -52,6 +51,5 @@ class RepairOtherChain(DirectedFault):
         self.heal()
 
     def heal(self) -> None:
-        for pair in self._cut:
-            self.tools.network.mend(*pair)
+        self.tools.network.mend_links(self._cut)
         self._cut = []

@@ -10,7 +10,7 @@ The old leader gets a snapshot although its log is longer than the snapshot's in
 from __future__ import annotations
 
 from chaos.sim.engine.faults import FaultEvent
-from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.network_faults import links_of
 from chaos.sim.engine.targets import chance_of
 from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
 from chaos.sim.stack.node import StackNode
@@ -50,9 +50,8 @@ class SnapshotOverLonger(DirectedFault):
         self.tools.loop.call_later(LOOK_S, self._look_at_segment, event, shard, deadline)
 
     def _cut_off(self, event: FaultEvent, shard: int, leader: StackNode) -> None:
-        self._cut = both_ways([(leader.node, other.node) for other in self.tools.nodes if other is not leader])
-        for pair in self._cut:
-            self.tools.network.cut(*pair)
+        self._cut = links_of(leader.node, self.tools.nodes)
+        self.tools.network.cut_links(self._cut)
         self._look_at_start(event, shard, leader, leader.process, self.tools.loop.time() + CUT_S)
 
     def _look_at_start(self, event: FaultEvent, shard: int, old: StackNode, process: object, deadline: float) -> None:
@@ -73,6 +72,5 @@ class SnapshotOverLonger(DirectedFault):
 
     def heal(self) -> None:
         self._waits = False
-        for pair in self._cut:
-            self.tools.network.mend(*pair)
+        self.tools.network.mend_links(self._cut)
         self._cut = []

@@ -1,0 +1,9 @@
+"""Words for numbers in sentences."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as "1 message" or "2,000 messages". `plural` is the plural of the noun if it
+    is not the noun with an "s"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
