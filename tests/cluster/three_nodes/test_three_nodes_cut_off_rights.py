@@ -32,6 +32,9 @@ main()
 """
 # What a busy machine may add.
 SLACK_S = 4.0
+# A node that stands still still gets bytes into its sockets. In some attempts these have the revocation already, and
+# then the node knows the new rules when it goes on. Such an attempt is made again.
+ATTEMPTS = 5
 
 
 @contextmanager
@@ -86,18 +89,25 @@ async def test_a_revoked_right_ends_on_a_node_that_is_cut_off(tmp_path: Path, is
         alice_user = {**user, "user": "alice"}
         async with AsyncAdmin([fleet.address(victim)], **alice_user) as client:
             alice = Alice(client, fleet.address(victim), topic_id)
-            await eventually(lambda: says(alice, "served"), "alice reads")
-            with stopped([nodes[victim]]):
-                before = time.monotonic()
-                async with AsyncAdmin([fleet.address(node) for node in others], **user) as admin:
-                    await eventually(lambda: revoked(admin), "the right is revoked by the other nodes")
-                with stopped([nodes[node] for node in others]):
-                    nodes[victim].send_signal(signal.SIGCONT)
-                    while (answer := await alice.fetch()) == "served":
-                        assert time.monotonic() - before < STALE_S + SLACK_S
-                    assert answer == "stale"
-                    assert {await alice.fetch() for _ in range(20)} == {"stale"}, "it stays so"
-            await eventually(lambda: says(alice, "denied"), "the node knows the new rules")
+            for _ in range(ATTEMPTS):
+                await eventually(lambda: says(alice, "served"), "alice reads")
+                with stopped([nodes[victim]]):
+                    before = time.monotonic()
+                    async with AsyncAdmin([fleet.address(node) for node in others], **user) as admin:
+                        await eventually(lambda: revoked(admin), "the right is revoked by the other nodes")
+                        with stopped([nodes[node] for node in others]):
+                            nodes[victim].send_signal(signal.SIGCONT)
+                            while (answer := await alice.fetch()) == "served":
+                                assert time.monotonic() - before < STALE_S + SLACK_S
+                            if answer != "denied":
+                                assert answer == "stale"
+                                assert {await alice.fetch() for _ in range(20)} == {"stale"}, "it stays so"
+                await eventually(lambda: says(alice, "denied"), "the node knows the new rules")
+                if answer == "stale":
+                    break
+                async with AsyncAdmin(fleet.bootstrap, **user) as admin:
+                    await admin.grant("alice", "subscribe", "topic:orders")
+            assert answer == "stale"
 
 
 async def begun(fleet: Fleet, user: dict[str, Any]) -> tuple[int, int] | None:
