@@ -116,7 +116,7 @@ class HeldEntries:
         for base in log.segments.bases:
             first = max(log.end, base)
             count = base + self._segment_bytes - first
-            if count > 0 and any(log.segments.slice(first, count)):
+            if count > 0 and not _is_blank(log.segments.read(first, count)):
                 self._not_blank(log, base)
 
     def replaces(self, log: CommitLog, snapshot: Snapshot) -> None:
@@ -209,7 +209,7 @@ class HeldEntries:
             first, path = max(log.end - base, 0), self._log_directory / name_of(base)
             if first < self._segment_bytes:
                 flushed = disk.flushed(path, first, self._segment_bytes)
-                if any(disk.written(path, first, self._segment_bytes)) or any(flushed):
+                if not (_is_blank(disk.written(path, first, self._segment_bytes)) and _is_blank(flushed)):
                     self._not_blank(log, base)
 
     def _not_blank(self, log: CommitLog, base: int) -> None:
@@ -217,6 +217,10 @@ class HeldEntries:
             "behind the tail it is blank",
             f"node {self._node}: the log ends at {log.end}, and segment {base} has bytes behind that",
         )
+
+
+def _is_blank(data: bytes) -> bool:
+    return not data.strip(b"\0")
 
 
 def check_majority(raft: Raft, log: CommitLog, accounts: Mapping[int, HeldEntries]) -> str:

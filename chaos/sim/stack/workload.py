@@ -36,8 +36,6 @@ READS_PER_SECOND = 2.0
 HURRIED_READS_PER_SECOND = 20.0
 # After this many reads another client reads.
 READS_OF_ONE = 50
-# Rate of all producers together. About one call in ten is a send_many.
-SENDS_PER_SECOND = 11.0
 # How often a consumer that is bound to a node checks whether the node is still a member.
 LOOK_MS = 3_000
 # A producer with more messages without a result waits. This keeps the time at the end of the run short.
@@ -205,7 +203,7 @@ class LoadProducer:
             await asyncio.sleep(AGAIN_S)
         producer = await self._started()
         options, random, sends = self._load.options, self._random, list[asyncio.Task[None]]()
-        rate = SENDS_PER_SECOND / options.producers
+        rate = options.sends_per_second / options.producers
         while self._load.busy:
             count = random.randint(2, options.largest_batch + 1) if random.random() < 0.1 else 1
             sends = [task for task in sends if not task.done()]
