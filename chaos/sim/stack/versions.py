@@ -6,7 +6,8 @@ An older program is the present code that knows only lower feature levels. Three
 
     safe         when a level is raised, the program of each member of the shard knows it
     no stop      no member ever meets an entry, or a state, of a level that its program does not know
-    live         at the end, each shard has the highest level that the programs of all its members know
+    live         at the end, each shard has the highest level that the programs of all its members know. Nothing is
+                 demanded while a member has lost its disk: the node takes no part, so its leader cannot know its level
 
 That no replica applies an entry differently is checked in all runs: the states after the same entry are the same.
 """
@@ -93,6 +94,8 @@ class Versions:
         leader = roster.leader
         if leader is None or leader.replica is None:
             return ""  # that is missing anyway
+        if roster.strangers:
+            return ""
         found = leader.replica.state.feature_level
         allowed = min((node.running_level for node in roster.members), default=found)
         return "" if found == allowed else f"shard {roster.shard} has feature level {found}, not {allowed}"
