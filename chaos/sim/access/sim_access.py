@@ -83,6 +83,8 @@ class SimAccess:
         self._probe = SimCredentials(load.now)
         self._prober = self._asked_by(process(PROBE, self._probe))
         self._over = False
+        # Whether the administrator gives the load a new password at the moment.
+        self._rotates_load = False
         self._number = 0
         # Why the end is not reached yet.
         self._unproven = ["the present password of the load was not tried", "its old password was not tried"]
@@ -164,6 +166,8 @@ class SimAccess:
             for guest in self.guests:
                 if guest.name in self._faults.withheld:
                     await self._admin.revoke(guest.name, GUEST_RULES)
+            if self._over:
+                return  # the revocations waited for a leader until the end
             await self._random.choice(acts)()
             await asyncio.sleep(self._random.expovariate(1 / EVERY_S))
 
@@ -216,10 +220,12 @@ class SimAccess:
     async def _rotate_load(self) -> None:
         """Give the load a new password, before or after the cluster has it."""
         new, at_first = self._new_password(self._load.now.user), self._random.random() < 0.5
+        self._rotates_load = True
         if at_first:
             self._load.replace(new)
         await self._admin.done(partial(AsyncAdmin.rotate_user, name=new.user, password=new.password))
         self._load.replace(new)
+        self._rotates_load = False
         self._happened["password of the load rotated"] += 1
 
     def _new_password(self, user: str) -> Credential:
@@ -248,7 +254,10 @@ class SimAccess:
     # -- the end
 
     async def _prove_end(self) -> None:
-        """The present password of the load must work, and the one before it must not."""
+        """The present password of the load must work, and the one before it must not. A change of the password that is
+        in progress is waited for."""
+        while self._rotates_load:  # noqa: ASYNC110 - the administrator's process ends it
+            await asyncio.sleep(AGAIN_S)
         for credential, works in ((self._load.now, True), (_before(self._load), False)):
             while credential is not None and await self._is_accepted(credential) is not works:  # noqa: ASYNC110
                 await asyncio.sleep(AGAIN_S)

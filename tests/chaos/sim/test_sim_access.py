@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from chaos.sim.access.access_truth import AccessTruth, AccessVersion, KnownToken, KnownUser, permits
 from chaos.sim.access.credentials import Credential
 from chaos.sim.access.password_rounds import remembered_rounds
+from chaos.sim.access.sim_access import ADMINISTRATOR, PROBE
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
 from ledger.access.password import make_verifier
@@ -23,6 +25,7 @@ from store import EntryKind
 from tests.chaos.sim.conftest import NewStackWorld
 
 ORDERS = Resource("topic", "orders")
+SETTLE_MS = 40_000
 ALLOWS, DENIES = ("publish", "topic:*", False), ("all", "topic:orders", True)
 
 
@@ -143,3 +146,24 @@ def test_after_the_end_of_the_faults_no_node_is_cut_off(new_world: NewStackWorld
     world.access.end()
     faults._cut_off(world.nodes()[0], world.nodes())  # by an administrator who had to wait for an answer
     assert not world.network.is_cut(1, 2)
+
+
+@pytest.mark.long
+def test_the_end_waits_for_a_new_password_that_is_on_its_way(new_world: NewStackWorld) -> None:
+    drawn = draw(1, Wishes(world="stack", minutes=0.2, nodes=3, shards=1, faults=()))
+    world = new_world(replace(drawn, authentication=True, sync=True, staged=False, flush_ms=10.0))
+    world.start_workload()
+    world.loop.run_until(world.options.duration_ms / 1000)
+    world.stop_faults()
+    access, network, nodes = world.access, world.network, [node.node for node in world.nodes()]
+    assert access is not None
+    of_administrator = network.isolate(ADMINISTRATOR, nodes)
+    of_probe = network.isolate(PROBE, nodes)
+    life = access._admin.process.life
+    access._random.seed(2)  # the load gets the new password only after the cluster has it
+    life.deliver(life.create_task, access._rotate_load())
+    world.loop.call_later(5.0, network.mend_links, of_administrator)
+    world.loop.call_later(15.0, network.mend_links, of_probe)
+    assert world.settle(SETTLE_MS) == []
+    assert world.happened["password of the load rotated"] == 1
+    assert [str(violation) for violation in world.violations()] == []
