@@ -145,14 +145,15 @@ class SimTransport:
     def _replicate(self, peer: int, message: bytes) -> None:
         bulk = parse(message)
         arrives = append_from_wire(bulk.head, self._identity.node, peer)
-        spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
-        self._carry(arrives, lambda receiver: receiver.append(arrives, spoiled))
+        sent = bytes(bulk.entries)
+        self._carry(arrives, lambda receiver: receiver.append(arrives, memoryview(self._transit.of(sent))))
 
     def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         bulk = parse(serialize(snapshot_to_wire(chunk, piece)))
         arrives, whole = snapshot_from_wire(bulk.head, chunk.sender, chunk.receiver)
-        spoiled = replace(whole, data=self._transit.of(whole.data))
-        self._carry(chunk, lambda receiver: receiver.snapshot(arrives, spoiled))
+        self._carry(
+            chunk, lambda receiver: receiver.snapshot(arrives, replace(whole, data=self._transit.of(whole.data)))
+        )
 
     def reopen(self, peer: int) -> None:
         """Notify this replica a little later that the stream to the peer was broken off, as gRPC does."""
