@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     cluster_client.py  calls the leader of a shard, and repeats the call until a leader answers
     routes.py          keeps the route table up to date
+    refresh_pace.py    calculates how often a client asks for routes while calls fail
     route_table.py     the route table: the leaders, nodes and topics that nodes reported
     channels.py        opens gRPC channels to nodes, and converts errors of gRPC
     renewed_channel.py  a gRPC channel that follows a change of the authorities

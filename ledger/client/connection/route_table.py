@@ -101,8 +101,8 @@ class RouteTable:
         self.nodes: dict[int, str] = {}  # the addresses at which this client reaches the nodes
         self.rooms: dict[int, str] = {}  # machine rooms, by node
         self.leaders: dict[int, KnownLeader] = {}
-        # The newest reported term of each shard, with a leader or without.
-        self._newest_terms: dict[int, int] = {}
+        # The newest reported term of each shard, with a leader or without. Terms only rise.
+        self.terms: dict[int, int] = {}
         self.topics: dict[str, RoutedTopic] = {}
         # `topics_index` of the newest report about all topics, and of newer reports about single topics.
         self._all_as_of = 0
@@ -196,8 +196,8 @@ class RouteTable:
         self.nodes = {node: self.reached(node, address) for node, address in self._inside.items()}
 
     def _learn_leader(self, shard: int, said: KnownLeader) -> bool:
-        known, newest = self.leaders.setdefault(shard, KnownLeader(0, 0)), self._newest_terms.get(shard, 0)
-        self._newest_terms[shard] = max(newest, said.term)
+        known, newest = self.leaders.setdefault(shard, KnownLeader(0, 0)), self.terms.get(shard, 0)
+        self.terms[shard] = max(newest, said.term)
         if said.node and said.term >= known.term:
             self.leaders[shard] = said
             return said.node != known.node

@@ -1,7 +1,8 @@
 """Keeps the route table of a client up to date.
 
 The client asks all known nodes for routes at the same time, so it is enough if one node knows the new leader. The
-client asks for routes every 30 s, and whenever the answer of a node shows that a route may be wrong.
+client asks for routes every 30 s, and whenever the answer of a node shows that a route may be wrong. `RefreshPace`
+bounds how often this happens.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port
+from ledger.client.connection.refresh_pace import RefreshPace
 from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
@@ -168,18 +170,19 @@ class Routes:
         return f"{address} (a name server, which does not tell topics)" if response.nodes_only else ""
 
     async def _keep(self) -> None:
-        failures = 0
+        loop, pace = asyncio.get_running_loop(), RefreshPace(self._backoff)
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await self._wanted.wait()
             self._wanted.clear()
+            pace.begin(loop.time())
             with contextlib.suppress(LedgerError):  # calls that need a route raise an error at their own timeout
                 await self.refresh()
-            failures = failures + 1 if self.table.in_doubt else 0
-            if failures:
+            if self.table.in_doubt:
                 self.refresh_soon()
-            await asyncio.sleep(self._backoff.wait_ms(max(failures, 1)) / 1000)
+            wait_ms = pace.wait_ms(loop.time(), self.table.terms, in_doubt=self.table.in_doubt)
+            await asyncio.sleep(wait_ms / 1000)
 
     def _changed(self, shards: set[int]) -> None:
         if shards:
