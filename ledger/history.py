@@ -32,6 +32,7 @@ from types import TracebackType
 from typing import Any, ClassVar, TextIO
 
 from ledger.errors import LedgerError
+from ledger.history_fields import wrong_value
 
 
 class HistoryError(LedgerError):
@@ -233,7 +234,7 @@ def _from_line(line: str, path: Path, number: int) -> Operation:
     try:
         values = json.loads(line)
         kind = _KINDS[values.pop("op")]
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise HistoryError(f'{path}:{number}: is no operation: it has no "op" of {", ".join(_KINDS)}') from error
     if values.keys() != _NAMES[kind].keys():
         strange = ", ".join(sorted(values.keys() ^ _NAMES[kind].keys()))
@@ -243,5 +244,7 @@ def _from_line(line: str, path: Path, number: int) -> Operation:
             values["outcome"] = _OUTCOMES[values["outcome"]]
         except (KeyError, TypeError) as error:
             raise HistoryError(f"{path}:{number}: outcome is {values['outcome']!r}: ok, fail or unknown") from error
+    if wrong := wrong_value(kind.op, values):
+        raise HistoryError(f"{path}:{number}: {kind.op}: {wrong}")
     operation: Operation = kind(**values)
     return operation

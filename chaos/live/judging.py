@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from chaos.errors import ChaosError
 from chaos.live.checker.availability import WritePause, acknowledged_at, longest_pause, pauses_of_faults
 from chaos.live.checker.cluster import no_recovery, two_leaders
 from chaos.live.checker.columns import HistoryColumns, columns_of
@@ -17,9 +15,12 @@ from chaos.live.checker.verdict import HistoryVerdict, judge
 from chaos.live.leaders import read_claims
 from chaos.live.nemesis import Struck
 from chaos.live.options import ChaosOptions
-from chaos.live.promise import RunPromise, absent_files, half_lines
+from chaos.live.promise import RunPromise, broken_promises, half_lines, histories
+from chaos.live.records import read_records
+from chaos.live.run_file import RunFile
 from chaos.words import node_names
 from ledger.history import read_history
+from ledger.words import counted
 
 # A run counts only if at least this share of the intended messages was acknowledged.
 _LEAST_SHARE = 0.2
@@ -38,6 +39,8 @@ class ChaosResult:
     began: int
     # When the producers were told to stop. `began` and `ended` are in ns of the histories' clock.
     ended: int
+    # The histories that were judged.
+    histories: tuple[Path, ...]
 
     @property
     def load_s(self) -> float:
@@ -57,21 +60,22 @@ class ChaosResult:
 
 
 def judged(out: Path) -> ChaosResult:
-    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished."""
-    try:
-        told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
-        options = ChaosOptions(**{name: _plain(value) for name, value in told["options"].items()})
-        promise = RunPromise.of(told["promise"]) if "promise" in told else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ChaosError(f"{out} is not the directory of a finished chaos run: {error}") from error
-    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
-    struck = read_faults(out / "faults.jsonl")
-    promise = promise or _promise_of_options(options, struck)
+    """Judge a run from the files in its directory. Raises ChaosError if the run has not finished, or if one of its
+    files cannot be what a run writes."""
+    told, changes = RunFile.load(out)
+    options, struck = told.options, read_records(out / "faults.jsonl", Struck)
+    promise = told.promise or _promise_of_options(options, struck)
+    paths = promise.histories(out) if told.promise is not None else histories(out)
+    columns = columns_of(chain.from_iterable(map(read_history, paths)))
     least = int(options.rate * options.seconds * _LEAST_SHARE)
-    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
+    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told.unrecovered))
     verdict = judge(columns, least_acknowledged=least, reads=promise.reads).joined(*cluster)
-    verdict = verdict.without_proof(absent_files(out, promise)).with_notes(half_lines(histories(out), promise))
-    result = ChaosResult(options, _with_faults(verdict, struck), tuple(struck), columns, told["began"], told["ended"])
+    if told.promise is not None:
+        broken = broken_promises(out, promise)
+        verdict = verdict.without(broken.absent).without_proof(broken.sentences)
+    verdict = verdict.without_proof(changes).with_notes(half_lines(paths, promise))
+    verdict = _with_faults(verdict, struck)
+    result = ChaosResult(options, verdict, tuple(struck), columns, told.began, told.ended, tuple(paths))
     result = replace(result, verdict=result.verdict.with_notes(_other_than_asked(result, promise)))
     (out / "verdict.json").write_text(json.dumps(result.verdict.as_json(), indent=1) + "\n", encoding="utf-8")
     return result
@@ -90,21 +94,8 @@ def _other_than_asked(result: ChaosResult, promise: RunPromise) -> list[str]:
     if result.load_s > options.seconds + _LATE_S:
         notes.append(f"the load lasted {result.load_s:.0f} s instead of {options.seconds:g} s: faults were healed late")
     if len(result.struck) < promise.faults:
-        notes.append(f"only {len(result.struck)} of {promise.faults} planned faults struck")
+        notes.append(f"only {len(result.struck)} of {counted(promise.faults, 'planned fault')} struck")
     return notes
-
-
-def histories(out: Path) -> list[Path]:
-    """Return the history files of all client processes, in the order in which the processes were started."""
-    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
-
-
-def read_faults(path: Path) -> list[Struck]:
-    """Return the faults that the nemesis recorded; an empty list if the file does not exist."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
 
 
 def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVerdict:
@@ -113,7 +104,3 @@ def _with_faults(verdict: HistoryVerdict, struck: Sequence[Struck]) -> HistoryVe
     if weak and 2 * len(weak) >= len(struck):
         return verdict.without_proof(weak)
     return verdict.with_notes(f"{sentence}; this fault does not count" for sentence in weak)
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

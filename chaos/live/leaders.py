@@ -14,14 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from chaos.live.checker.cluster import LeaderClaim
 from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.operator import ClusterOperator
+from chaos.live.records import read_records
 from ledger.history import now_ns
 
 _EVERY_S = 0.1
+_LATEST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,18 @@ class Reign:
     end: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderLine:
+    """A line of `leaders.jsonl`: by shard, the nodes that said that they lead, with their terms."""
+
+    at: Annotated[int, Field(ge=0, le=_LATEST)]
+    leaders: dict[Annotated[int, Field(ge=0)], list[tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=0)]]]]
+
+
 def read_reigns(log: Path) -> list[Reign]:
     """Return the reigns of a `leaders.jsonl`, ordered by shard and time."""
-    lines = _lines(log)
-    shards = sorted({int(shard) for line in lines for shard in line["leaders"]})
+    lines = read_records(log, LeaderLine)
+    shards = sorted({shard for line in lines for shard in line.leaders})
     return [reign for shard in shards for reign in _reigns_of(shard, lines)]
 
 
@@ -48,21 +60,15 @@ def read_claims(log: Path) -> list[LeaderClaim]:
     """Return every report of a node that it leads. Some reports come from nodes that had lost leadership and did
     not know it yet."""
     return [
-        LeaderClaim(int(shard), term, node)
-        for line in _lines(log)
-        for shard, leaders in line["leaders"].items()
+        LeaderClaim(shard, term, node)
+        for line in read_records(log, LeaderLine)
+        for shard, leaders in line.leaders.items()
         for node, term in leaders
     ]
 
 
-def _lines(log: Path) -> list[dict[str, Any]]:
-    if not log.exists():
-        return []
-    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-
-
-def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
-    told = [(line["at"], *line["leaders"].get(str(shard), [(0, 0)])[-1]) for line in lines]
+def _reigns_of(shard: int, lines: list[LeaderLine]) -> Iterator[Reign]:
+    told = [(line.at, *(line.leaders.get(shard) or [(0, 0)])[-1]) for line in lines]
     changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
     for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
         yield Reign(shard, node, term, start, end)

@@ -17,6 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Annotated
+
+from pydantic import Field
 
 from chaos.errors import ChaosError
 from chaos.live.faults.fault import ClusterControl, FaultSite, LoadClients, NoEvidenceError
@@ -25,6 +28,7 @@ from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.repairs import lengths, reports
 from ledger.history import now_ns
 
+_LATEST = 1 << 62
 _RECOVERY_S = 10.0
 _GIVEN_BACK_S = 120.0
 # The least time in seconds between faults in which the cluster is healthy. Without it a run might acknowledge nothing.
@@ -39,9 +43,9 @@ class Struck:
 
     kind: str
     target: str
-    nodes: tuple[int, ...]
-    start: int
-    end: int
+    nodes: tuple[Annotated[int, Field(ge=1)], ...]
+    start: Annotated[int, Field(ge=0, le=_LATEST)]
+    end: Annotated[int, Field(ge=0, le=_LATEST)]
     evidence: tuple[str, ...]
     # Why the fault does not count; "" if it counts.
     void: str

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, FiniteFloat
 
 from chaos.live.faults.catalogue import KINDS
 from chaos.live.faults.fault import FaultNeeds
@@ -15,12 +18,14 @@ class ChaosOptions:
     take to reach the same log after the last fault.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     env: str
-    nodes: int
+    nodes: Annotated[int, Field(ge=1, le=9)]
     faults: tuple[str, ...]
     targets: tuple[str, ...]
-    seconds: float
-    rate: float
+    seconds: Annotated[FiniteFloat, Field(gt=0)]
+    rate: Annotated[FiniteFloat, Field(gt=0)]
     seed: int
     flush: str
     shards: int

@@ -4,7 +4,7 @@
                                  nemesis: strike, heal, strike, heal ... healed
 
     OUT/
-      run.json        the options, when the load began and ended, and what the run promises (promise.py)
+      run.json        the options, when the load began and ended, and what the run promises (run_file.py)
       client-N.jsonl  the history of client process N; client-N.log: its output
       faults.jsonl    the faults and their evidence (nemesis.py)
       leaders.jsonl   which node led, as the nodes reported it (leaders.py)
@@ -17,12 +17,10 @@ check` and `chaos report` can read them again.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
@@ -40,6 +38,7 @@ from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
 from chaos.live.options import ChaosOptions
 from chaos.live.promise import RunPromise, promised_files
+from chaos.live.run_file import RunFile
 from ledger.history import now_ns
 
 TOPICS = ("orders", "payments")
@@ -82,7 +81,7 @@ def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAu
         nodes = tuple(environment.nodes)
     files = promised_files(out, the_run.clients())
     promise = RunPromise(files, nodes, dict.fromkeys(TOPICS, options.queues), len(planned))
-    _save(out, options, began, ended, unrecovered, promise)
+    RunFile(options, began, ended, unrecovered, promise).save(out)
     return judged(out)
 
 
@@ -213,14 +212,3 @@ class _Run:
             history="",
             run=os.getpid(),
         )
-
-
-def _save(out: Path, options: ChaosOptions, began: int, ended: int, unrecovered: str, promise: RunPromise) -> None:
-    told = {
-        "options": asdict(options),
-        "began": began,
-        "ended": ended,
-        "unrecovered": unrecovered,
-        "promise": asdict(promise),
-    }
-    (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

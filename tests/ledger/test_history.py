@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,47 @@ def test_what_is_wrong_is_named_by_its_line(tmp_path: Path, line: str, what: str
     with pytest.raises(HistoryError, match=what) as refused:
         list(read_history(path))
     assert f"{path}:2:" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "field", "value", "what"),
+    [
+        (1, "offset", "x", "\"offset\" is 'x', and not a whole number"),
+        (1, "offset", 1 << 53, "not a whole number from 0 to 2^53 - 1"),
+        (1, "offset", True, '"offset" is True'),
+        (1, "offset", None, "a send has an offset if, and only if, its outcome is ok"),
+        (2, "offset", 3, "a send has an offset if, and only if, its outcome is ok"),
+        (1, "sequence", -1, "a send has a sequence if, and only if, it has a producer"),
+        (1, "crcs", [1, 1 << 32], "a list of CRCs of 32 bits"),
+        (1, "crcs", [1], "crcs, sizes have different lengths"),
+        (1, "sizes", None, '"sizes" is None'),
+        (1, "topic", ["t"], '"topic" is ["t"], and not a text'.replace('"t"', "'t'")),
+        (1, "producer", "zz", "16 hexadecimal digits"),
+        (1, "end", 1, "it ends before it starts"),
+        (1, "end", 10**30, '"end" is 10000'),
+        (3, "offsets", [1.5, 2], "a list of whole numbers"),
+        (3, "producers", [[1], P], "producers' ids"),
+        (3, "sequences", [7], "have different lengths"),
+        (3, "final", 1, "true or false"),
+        (4, "queue", {}, '"queue" is {}'),
+        (5, "group", None, '"group" is None'),
+        (7, "producer", "", "a producer has no id"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(tmp_path: Path, operation: int, field: str, value: object, what: str) -> None:
+    path = tmp_path / "history"
+    path.write_text(json.dumps({**json.loads(to_line(OPERATIONS[operation])), field: value}) + "\n")
+    with pytest.raises(HistoryError) as refused:
+        list(read_history(path))
+    assert str(refused.value).startswith(f"{path}:1: {OPERATIONS[operation].op}: ")
+    assert what in str(refused.value)
+
+
+def test_a_line_of_many_brackets_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text("[" * 100_000 + "\n")
+    with pytest.raises(HistoryError, match="is no operation"):
+        list(read_history(path))
 
 
 def test_a_file_that_cannot_be_had(tmp_path: Path) -> None:

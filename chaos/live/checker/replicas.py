@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaos.live.checker.anomaly import Finding, finding, where
-from chaos.live.checker.columns import NONE, HistoryColumns, Numbers
+from chaos.live.checker.columns import NONE, Flags, HistoryColumns, Numbers
 from chaos.words import node_names
 
 
@@ -23,12 +23,14 @@ def divergence(columns: HistoryColumns) -> Finding:
     rows = where(reads.final & (reads.node > 0))
     nodes = np.array(sorted({node for _, node in columns.read_to_end if node > 0}), np.int64)
     of = np.searchsorted(nodes, reads.node[rows])
-    width = int(reads.offset[rows].max(initial=0)) + 1
-    places, at = np.unique(reads.queue[rows] * width + reads.offset[rows], return_inverse=True)
-    queue, offset = places // width, places % width
+    offsets, rank = np.unique(reads.offset[rows], return_inverse=True)
+    width = max(len(offsets), 1)
+    places, at = np.unique(reads.queue[rows] * width + rank, return_inverse=True)
+    queue, offset = places // width, offsets[places % width]
     holds = np.full((len(nodes), len(places)), NONE, np.int64)
     holds[of, at] = _contents(reads.identity[rows], reads.crc[rows])
     missing = (holds == NONE) & (offset >= _beginnings(columns, nodes)[:, queue])
+    missing &= _was_read(columns, nodes)[:, queue]
     most, least = holds.max(axis=0, initial=NONE), np.where(holds == NONE, np.iinfo(np.int64).max, holds)
     wrong = missing.any(axis=0) | (least.min(axis=0, initial=np.iinfo(np.int64).max) < most)
 
@@ -43,6 +45,16 @@ def divergence(columns: HistoryColumns) -> Finding:
         return sentence, tuple(reads.operation[here].tolist())
 
     return finding("divergence", where(wrong), tell)
+
+
+def _was_read(columns: HistoryColumns, nodes: Numbers) -> Flags:
+    """Return, for each node and queue, whether a final reading of the queue from the node is in the history."""
+    read = np.zeros((len(nodes), len(columns.queues)), np.bool_)
+    rows = {node: row for row, node in enumerate(nodes.tolist())}
+    for queue, node in columns.read_to_end:
+        if node in rows:
+            read[rows[node], queue] = True
+    return read
 
 
 def _contents(identity: Numbers, crc: Numbers) -> Numbers:

@@ -22,6 +22,13 @@ from chaos.live.checker.polls import poll_findings
 from chaos.live.checker.progress import regressions
 from chaos.live.checker.replicas import divergence
 
+# By role of a client: the kinds of anomalies that may follow from missing lines of its history.
+UNPROVEN = {
+    "producers": ("phantom", "aborted read", "payload mixed up"),
+    "consumers": ("external poll skip", "external non-monotonic poll"),
+    "final": ("lost", "divergence", "external poll skip"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryVerdict:
@@ -48,6 +55,20 @@ class HistoryVerdict:
         """Return this verdict with reasons why the run proves nothing. A verdict that is not valid stays so."""
         void = tuple(reasons)
         return replace(self, void=(*self.void, *void), valid=None if void and self.valid else self.valid)
+
+    def without(self, roles: Iterable[str]) -> HistoryVerdict:
+        """Return this verdict if clients of these roles have lost lines of their histories. Anomalies of the kinds that
+        may follow from the loss prove nothing: a note counts them, and only other anomalies make the run not valid."""
+        unsure = {kind for role in roles for kind in UNPROVEN.get(role, ())}
+        found = [finding for finding in self.findings if finding.count and finding.kind in unsure]
+        kept = tuple(finding for finding in self.findings if finding not in found)
+        notes = [
+            f"{one.kind}: {one.count:,} found, which do not count, because what is missing may be the reason"
+            for one in found
+        ]
+        is_wrong = any(finding.count for finding in kept)
+        valid = self.valid if is_wrong or not found else None
+        return replace(self, findings=kept, valid=valid).with_notes(notes)
 
     def with_notes(self, notes: Iterable[str]) -> HistoryVerdict:
         return replace(self, notes=(*self.notes, *notes))

@@ -22,7 +22,7 @@ def headline(result: ChaosResult) -> str:
     parts = [
         _struck([one for one in result.struck if not one.void]),
         f"{counted(result.verdict.figures['acknowledged'], 'message')} acknowledged",
-        _lost(lost, is_proven=result.verdict.valid is not None),
+        _lost(lost, is_proven=not result.verdict.void),
         f"{counted(others, 'other anomaly', 'other anomalies')} found" if others else "",
         f"longest pause {result.pause().seconds:.2f} s",
     ]

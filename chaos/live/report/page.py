@@ -11,7 +11,7 @@ import numpy as np
 
 from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
 from chaos.live.checker.columns import OK
-from chaos.live.judging import ChaosResult, histories
+from chaos.live.judging import ChaosResult
 from chaos.live.leaders import read_reigns
 from chaos.live.options import as_arguments
 from chaos.live.report import plots
@@ -51,7 +51,7 @@ def write_report(result: ChaosResult, directory: Path) -> Path:
         picture=as_svg(figure, "timeline"),
         kinds={**KINDS, **CLUSTER_KINDS},
         shown=shown,
-        lines=_lines(directory, {operation for anomaly in shown for operation in anomaly.operations}),
+        lines=_lines(result, {operation for anomaly in shown for operation in anomaly.operations}),
         faults=_faults(result),
         command=shlex.join(["ledgermq", "chaos", *as_arguments(result.options)]),
     )
@@ -102,9 +102,9 @@ def _faults(result: ChaosResult) -> list[dict[str, Any]]:
     return rows
 
 
-def _lines(directory: Path, numbers: set[int]) -> dict[int, str]:
+def _lines(result: ChaosResult, numbers: set[int]) -> dict[int, str]:
     """Return the operations with these numbers, as lines of the histories."""
     if not numbers:
         return {}
-    operations = enumerate(chain.from_iterable(map(read_history, histories(directory))))
+    operations = enumerate(chain.from_iterable(map(read_history, result.histories)))
     return {number: to_line(one).strip()[:_LONGEST_LINE] for number, one in operations if number in numbers}

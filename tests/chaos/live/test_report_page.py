@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,13 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 from chaos.live.judging import judged
+from chaos.live.load.processes import ClientOfRun
 from chaos.live.nemesis import Struck
 from chaos.live.options import ChaosOptions
+from chaos.live.promise import RunPromise, promised_files
 from chaos.live.report.headline import headline
 from chaos.live.report.page import write_report
+from chaos.live.run_file import RunFile
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.live.tell import closed, opened, poll, send
 
@@ -30,6 +33,11 @@ STRUCK = {
     "evidence": ["process 17 <killed>; it is gone"], "void": "", "leader": 1,
 }  # fmt: skip
 NODES = (1, 2, 3)
+CLIENTS = [
+    ClientOfRun(1, "producers", was_killed=False),
+    ClientOfRun(2, "consumers", was_killed=False),
+    ClientOfRun(3, "final", was_killed=False),
+]
 LEADERS = [{"at": 0, "leaders": {"0": [[1, 2]]}}, {"at": 5 * SECOND, "leaders": {"0": [[2, 3]]}}]
 
 
@@ -44,15 +52,16 @@ def a_run(directory: Path, *, lost: int = 0) -> Path:
     sends = [send(n, n, at=(n * SECOND // 3, n * SECOND // 3 + 2_000_000 * (1 + n % 5))) for n in range(60)]
     kept = [(n, n) for n in range(60 - lost)]
     after = (21 * SECOND, 22 * SECOND)
-    read = [poll(*kept, at=after), *(poll(*kept, process=9 + node, node=node, final=True, at=after) for node in NODES)]
-    operations: list[Operation] = [opened(), *sends, closed(), *read]
-    with HistoryWriter(directory / "client-1.jsonl") as history:
-        for operation in operations:
-            history.write(operation)
+    last = [poll(*kept, process=9 + node, node=node, final=True, at=after) for node in NODES]
+    files: dict[int, list[Operation]] = {1: [opened(), *sends, closed()], 2: [poll(*kept, at=after)], 3: [*last]}
+    for number, operations in files.items():
+        with HistoryWriter(directory / f"client-{number}.jsonl") as history:
+            for operation in operations:
+                history.write(operation)
     (directory / "faults.jsonl").write_text(json.dumps(STRUCK) + "\n")
     (directory / "leaders.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LEADERS))
-    told = {"options": asdict(OPTIONS), "began": 0, "ended": 20 * SECOND, "unrecovered": ""}
-    (directory / "run.json").write_text(json.dumps(told))
+    promise = RunPromise(promised_files(directory, CLIENTS), NODES, {"t": 1}, 1)
+    RunFile(OPTIONS, 0, 20 * SECOND, "", promise).save(directory)
     return directory
 
 
