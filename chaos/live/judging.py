@@ -26,6 +26,8 @@ from ledger.words import counted
 _LEAST_SHARE = 0.2
 # A load that lasted longer than this, beyond the asked time, is mentioned.
 _LATE_S = 1.0
+# A first acknowledgement that comes later than this after the beginning of the load is mentioned.
+_START_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,15 @@ class ChaosResult:
         return (self.ended - self.began) / 1e9
 
     def pause(self) -> WritePause:
-        """Return the longest time without an acknowledged write, with or without a fault."""
-        return longest_pause(acknowledged_at(self.columns), self.began, self.ended)
+        """Return the longest time without an acknowledged write after the first one, with or without a fault. Before
+        the first acknowledgement the client processes start. If nothing was acknowledged, the pause is the load."""
+        times = acknowledged_at(self.columns)
+        return longest_pause(times, min(self.first_acknowledged(), self.ended - 1), self.ended)
+
+    def first_acknowledged(self) -> int:
+        """Return when the first message was acknowledged; `began` if none was."""
+        times = acknowledged_at(self.columns)
+        return int(times[0]) if len(times) else self.began
 
     def pauses(self) -> list[WritePause | None]:
         """Return, for each fault, the longest pause that belongs to this fault; None if the fault struck and ended
@@ -93,6 +102,9 @@ def _other_than_asked(result: ChaosResult, promise: RunPromise) -> list[str]:
     notes, options = [], result.options
     if result.load_s > options.seconds + _LATE_S:
         notes.append(f"the load lasted {result.load_s:.0f} s instead of {options.seconds:g} s: faults were healed late")
+    started_s = (result.first_acknowledged() - result.began) / 1e9
+    if started_s > _START_S:
+        notes.append(f"the first message was acknowledged {started_s:.1f} s after the load began")
     if len(result.struck) < promise.faults:
         notes.append(f"only {len(result.struck)} of {counted(promise.faults, 'planned fault')} struck")
     return notes

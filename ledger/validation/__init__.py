@@ -5,6 +5,7 @@ replicas agree, and that the replicas have all acknowledged messages.
     spans/             reads and checks the spans of one replica, and joins them to a log
     replay/            replays the state of one replica, and checks snapshots and the ends of indexes
     judging/           compares replicas with each other and with clients' histories; the engines that run the steps
+    naming.py          sentences about topics whose names are known later
     report/            the report as values, text, page and Parquet file
     validate.py        `ledgermq validate`: judges all replicas of a cluster
     replica_check.py   `ledgermq log verify`: judges one replica, in one pass and with bounded memory

@@ -130,6 +130,8 @@ class _Reading:
         self._absent_keys: list[WrongKeys] = []
         # The number of misfits of the replay that were yielded.
         self._told = 0
+        # Topic id and queue of each queue with an entry. The replay forgets the queues after missing entries.
+        self._queues: set[tuple[int, int]] = set()
         self._entries = self._units = self._keys = 0
 
     @property
@@ -184,9 +186,10 @@ class _Reading:
         """Yield a flaw for each queue whose offsets do not continue the offsets of the previous span."""
         self._replay.take(facts.steps, end=self._end)
         found = self._replay.result().told
+        self._queues.update(self._replay.result().ends)
         path = self._replica.segments[facts.span.segment].path
         for each in found[self._told :]:
-            yield misfit_violation(self._replica, each.kind, each.reason, each, {}, path)
+            yield misfit_violation(self._replica, each, {}, path)
         self._told = len(found)
 
     def _of_places(self) -> list[Flaw]:
@@ -214,7 +217,7 @@ class _Reading:
         log, last = self._log, self._log.last
         checked.entries, checked.units, checked.keys = self._entries, self._units, self._keys
         checked.first_index, checked.known_commit = log.first_index, log.known_commit
-        checked.queues = len(self._replay.result().ends)
+        checked.queues = len(self._queues - {key for key in self._queues if key[0] in self._replay.result().deleted})
         if last is not None:
             checked.last_index, checked.last_term = last.index, last.term
             checked.end, checked.chain = last.end, last.chain
@@ -235,6 +238,7 @@ class _Reading:
             committed=self._log.known_commit,
             absent_units=tuple(self._absent_units.values()),
             absent_keys=self._absent_keys,
+            names={},
         )
         found = check_index_ends(known)
         if found.unread:

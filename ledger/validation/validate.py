@@ -36,7 +36,6 @@ from ledger.validation.judging.engine import (
     WantedMessages,
     entries_in,
     misfit_violation,
-    with_names,
 )
 from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
 from ledger.validation.judging.log_cuts import without_false_cuts
@@ -155,26 +154,33 @@ class _Validation:
         self._not_judged += unjudged
         replayed = {each.replica: each for each in told}
         self._tell_lost_bases(replayed)
+        names = {shard: self._names(shard, replayed) for shard in self._by_shard}
         divergences = self._engine.divergences(self._engine.differing_windows(), ends)
         counted = _counted(self._plan.replicas, outlines.values())
         judged = {
             shard: ShardJudge(
-                shard, [logs[each.number] for each in replicas], replayed, divergences.get(shard, []), counted
+                shard,
+                [logs[each.number] for each in replicas],
+                replayed,
+                divergences.get(shard, []),
+                counted,
+                names[shard],
             ).judge()
             for shard, replicas in self._by_shard.items()
         }
         self._judge_judged(judged)
         for each in judged.values():
             violations += each.violations
-        violations += self._of_logs(logs, replayed)
-        violations += self._of_indexes(logs, replayed, judged, outlines.values())
+        violations += self._of_logs(logs, replayed, names)
+        violations += self._of_indexes(logs, replayed, judged, outlines.values(), names)
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
-        names = {shard: self._names(shard, replayed) for shard in self._by_shard}
         violations = without_false_cuts(violations, logs.values())
         entries = _lost_entries(violations, logs.values(), judged)
         lost = self._contents(filter(None, entries), logs, judged, outlines.values())
         violations = [
-            _named(with_contents(each, lost[gone], names[each.shard]) if gone and gone in lost else each, names)
+            with_contents(replace(each, last_index=gone.last), lost[gone], names[each.shard])
+            if gone and gone in lost
+            else each
             for each, gone in zip(violations, entries, strict=True)
         ]
         bounds = {
@@ -193,7 +199,7 @@ class _Validation:
         return ValidationReport(
             sources=tuple(self._sources),
             engine=self._engine.name,
-            shards=tuple(self._shard_report(judged[shard].report, names[shard]) for shard in sorted(judged)),
+            shards=tuple(self._shard_report(judged[shard].report) for shard in sorted(judged)),
             acknowledged=acknowledged,
             violations=found.first,
             counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
@@ -273,15 +279,18 @@ class _Validation:
             )
         return log
 
-    def _of_logs(self, logs: Mapping[int, JoinedLog], replayed: Mapping[int, Replayed]) -> list[Violation]:
+    def _of_logs(
+        self,
+        logs: Mapping[int, JoinedLog],
+        replayed: Mapping[int, Replayed],
+        names: Mapping[int, Mapping[int, str]],
+    ) -> list[Violation]:
         violations: list[Violation] = []
         for number, log in logs.items():
             violations += place_violations(log.replica, log)
             told = replayed[number]
             violations += [
-                misfit_violation(
-                    log.replica, each.kind, each.reason, each, told.topics, _path(log.replica, each.position)
-                )
+                misfit_violation(log.replica, each, names[log.replica.shard], _path(log.replica, each.position))
                 for each in told.told
             ]
         return violations
@@ -308,6 +317,7 @@ class _Validation:
         replayed: Mapping[int, Replayed],
         judged: Mapping[int, Judged],
         outlines: Iterable[SpanFacts],
+        names: Mapping[int, Mapping[int, str]],
     ) -> list[Violation]:
         by_replica: dict[int, list[SpanFacts]] = defaultdict(list)
         for facts in outlines:
@@ -323,6 +333,7 @@ class _Validation:
                 committed=min(judged[log.replica.shard].committed, log.last_index),
                 absent_units=[each for facts in by_replica[number] for each in facts.absent_units],
                 absent_keys=[each for facts in by_replica[number] for each in facts.absent_keys],
+                names=names[log.replica.shard],
             )
             for number, log in logs.items()
             if log.replica.indexes is not None
@@ -408,8 +419,8 @@ class _Validation:
             names.update(each.topics)
         return names
 
-    def _shard_report(self, report: ShardReport, names: Mapping[int, str]) -> ShardReport:
-        notes = dict.fromkeys(with_names(note, names) for note in [*self._notes[report.shard], *report.notes])
+    def _shard_report(self, report: ShardReport) -> ShardReport:
+        notes = dict.fromkeys([*self._notes[report.shard], *report.notes])
         return replace(report, notes=tuple(notes))
 
     # -- messages of lost entries
@@ -487,12 +498,3 @@ def _lost_entries(
         log = by_place.get((each.source, each.shard))
         found.append(lost_in(log, each, judged[each.shard].report.last_index) if log is not None else None)
     return found
-
-
-def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
-    """Return the violation with the names of topics instead of their ids."""
-    violation = replace(violation, reason=with_names(violation.reason, names.get(violation.shard, {})))
-    topic = violation.topic
-    if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
-        return violation
-    return replace(violation, topic=names.get(violation.shard, {}).get(int(topic[3:]), topic))

@@ -99,7 +99,7 @@ class LogReader:
             reason = f"segments of {step} bytes do not begin at {following.base}: had they another size?"
         else:
             reason = f"the segments from {due} to {following.base} are missing"
-        return Flaw(FlawKind.DAMAGE, path, due, index, reason, following.base)
+        return Flaw(FlawKind.DAMAGE, path, due, index, reason, following.base if following.base > due else None)
 
     @property
     def _due_index(self) -> int | None:

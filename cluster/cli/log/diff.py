@@ -12,6 +12,7 @@ from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
 from ledger.validation.difference import ComparedLog, Comparison, Prefix, compare
 from ledger.validation.judging.windows import DivergedRange
+from ledger.validation.naming import rendered
 from ledger.validation.sources.place import LogPlace
 
 
@@ -54,8 +55,8 @@ def _divergence_lines(divergence: DivergedRange, comparison: Comparison) -> list
         where = "which is not known to be committed"
     return [
         f"{one.place.path} and {other.place.path} diverge at entry {divergence.index}, {where}:",
-        f"    {one.place.path}: {divergence.ours}",
-        f"    {other.place.path}: {divergence.theirs}",
+        f"    {one.place.path}: {rendered(divergence.ours, {})}",
+        f"    {other.place.path}: {rendered(divergence.theirs, {})}",
     ]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.naming import topic_name
 from ledger.validation.spans.entries import Rows
 from ledger.validation.spans.joining import JoinedLog
 from ledger.validation.spans.span_reader import SpanFacts
@@ -153,7 +154,7 @@ def with_contents(violation: Violation, extents: Sequence[QueueExtent], names: M
     first = extents[0]
     return replace(
         violation,
-        topic=names.get(first.topic_id, f"id {first.topic_id}"),
+        topic=topic_name(names, first.topic_id),
         queue=first.queue,
         offset=first.first,
         last_offset=first.last,
@@ -162,5 +163,5 @@ def with_contents(violation: Violation, extents: Sequence[QueueExtent], names: M
 
 
 def _words(extent: QueueExtent, names: Mapping[int, str]) -> str:
-    name = f"{names.get(extent.topic_id, f'id {extent.topic_id}')}:{extent.queue}:{extent.first}"
+    name = f"{topic_name(names, extent.topic_id)}:{extent.queue}:{extent.first}"
     return name if extent.last == extent.first else f"{name} to {extent.last}"

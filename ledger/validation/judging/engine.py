@@ -11,7 +11,6 @@ violations, because both engines run the same functions.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +22,9 @@ from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.contents import LOSSES, QueueExtent, with_contents
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import DivergedRange, Said, said_in
+from ledger.validation.naming import rendered, topic_name
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound
-from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.replay import PlacedMisfit, Replayed
 from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
 from ledger.validation.sources.replica import LogReplica, ReplicaSpan
 from ledger.validation.spans.batches import batches_of
@@ -34,7 +34,6 @@ from ledger.validation.spans.span_reader import SpanFacts, runs_in
 
 # Takes how many spans and bytes are behind, and how many things were found wrong in them.
 OnProgress = Callable[[int, int, int], None]
-_TOPIC = re.compile(r"\btopic ([0-9]+)\b")
 # Of those in which replicas differ: so many are read entry by entry, and held, at a time.
 WINDOWS_AT_ONCE = 64
 
@@ -183,14 +182,14 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> I
     for each in facts.breaks:
         if each.position < end and not (each.kind is ViolationKind.CHAIN_BROKEN and each.position in bounds.excused):
             found = Violation(
-                each.kind, replica.shard, replica.source, with_names(each.reason, bounds.names), index=each.index,
+                each.kind, replica.shard, replica.source, rendered(each.reason, bounds.names), index=each.index,
                 position=each.position, last_index=each.last_index, end=each.end, path=path,
             )  # fmt: skip
             extents = bounds.lost.get((each.index, each.last_index)) if each.kind in LOSSES else None
             yield found if extents is None else with_contents(found, extents, bounds.names)
     for told in facts.misfits:
         if told.position < end:
-            yield misfit_violation(replica, told.kind, with_names(told.reason, bounds.names), told, bounds.names, path)
+            yield misfit_violation(replica, told, bounds.names, path)
     for positions in facts.wrong_positions:
         yield Violation(
             ViolationKind.POSITION_WRONG, replica.shard, replica.source, positions.reason, index=positions.index,
@@ -214,25 +213,12 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: LogBounds) -> I
         )  # fmt: skip
 
 
-def misfit_violation(
-    replica: LogReplica, kind: ViolationKind, reason: str, told: object, names: Mapping[int, str], path: str | None
-) -> Violation:
-    from ledger.validation.replay.replay import PlacedMisfit
-
-    assert isinstance(told, PlacedMisfit)
+def misfit_violation(replica: LogReplica, told: PlacedMisfit, names: Mapping[int, str], path: str | None) -> Violation:
     return Violation(
-        kind, replica.shard, replica.source, reason, index=told.index, position=told.position or None,
-        topic=topic_name(names, told.topic_id), queue=told.queue, offset=told.offset, path=path,
+        told.kind, replica.shard, replica.source, rendered(told.reason, names), index=told.index,
+        position=told.position or None, topic=topic_name(names, told.topic_id), queue=told.queue,
+        offset=told.offset, path=path,
     )  # fmt: skip
-
-
-def with_names(sentence: str, names: Mapping[int, str]) -> str:
-    """Return the sentence with the names of topics in the place of their ids."""
-    return _TOPIC.sub(lambda found: f"topic {names.get(int(found[1]), found[1])}", sentence)
-
-
-def topic_name(names: Mapping[int, str], topic_id: int) -> str:
-    return names.get(topic_id, f"id {topic_id}")
 
 
 def entries_in(replica: LogReplica, span: ReplicaSpan, access: Access, end: int) -> Iterator[tuple[SpanBlock, Entries]]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import DivergedRange
+from ledger.validation.naming import rendered
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources.replica import LogReplica
@@ -50,14 +51,16 @@ class ShardJudge:
         replayed: Mapping[int, Replayed],
         divergences: Sequence[DivergedRange],
         counted: Mapping[int, tuple[int, int, int]],
+        names: Mapping[int, str],
     ) -> None:
         """`counted` has three numbers for each replica: its messages, its ConsumeQueue units that agree with the
-        log, and its keys that agree with the log."""
+        log, and its keys that agree with the log. `names` has the names of topics by id."""
         self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
         self._divergences = divergences
         self._counted = counted
+        self._names = names
         self._commits = {log.replica.number: _commit_of(log) for log in logs}
         self._reference = max(logs, key=self._worth).replica
         self._violations: list[Violation] = []
@@ -94,7 +97,8 @@ class ShardJudge:
         one, other = self._logs[divergence.first_replica], self._logs[divergence.second_replica]
         ours, theirs = self._commits[divergence.first_replica], self._commits[divergence.second_replica]
         names = f"{one.replica.source} and {other.replica.source}"
-        entries = f"{one.replica.source}: {divergence.ours}; {other.replica.source}: {divergence.theirs}"
+        ours_in_words, theirs_in_words = (rendered(each, self._names) for each in (divergence.ours, divergence.theirs))
+        entries = f"{one.replica.source}: {ours_in_words}; {other.replica.source}: {theirs_in_words}"
         kind = ViolationKind.REPLICAS_DIFFER
         if min(ours, theirs) >= divergence.index:
             why = "it is committed in both"

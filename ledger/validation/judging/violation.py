@@ -119,9 +119,10 @@ class Violation:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Return the key by which a report sorts violations: kind (the worst first), shard, source and place."""
+        """Return the key by which a report sorts violations: kind (the worst first), shard, source and place. A
+        violation that names its entry stands before those that only have a position."""
         place = tuple(-1 if each is None else each for each in (self.index, self.position, self.queue, self.offset))
-        return ORDER[self.kind], self.shard, self.source, *place, self.path or "", self.reason
+        return ORDER[self.kind], self.shard, self.source, self.index is None, *place, self.path or "", self.reason
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the violation, with the names and types that JSON and Parquet use."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ledger.validation.naming import Sentence, TopicText
 from ledger.validation.spans.entries import Entries
 from store import EntryKind
 
@@ -121,9 +122,9 @@ class DivergedRange:
     index: int
     last_index: int
     # The entry of the first replica at `index`, in words.
-    ours: str
+    ours: Sentence
     # The entry of the second replica at `index`, in words.
-    theirs: str
+    theirs: Sentence
     # The position of the first replica's entry at `index`.
     position: int
     # The largest term of the second replica in this range; `first_last_term` is that of the first replica.
@@ -216,11 +217,12 @@ def joined(parts: Iterable[DivergedRange]) -> list[DivergedRange]:
     return sorted((each for parts in found.values() for each in parts), key=lambda each: each.index)
 
 
-def in_words(said: np.void) -> str:
+def in_words(said: np.void) -> TopicText:
     """Return a description of an entry, for a message about two different entries."""
     kind = EntryKind(int(said["kind"])).name.lower()
-    return (
-        f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "
-        f"{said['queue']} offset {said['base_offset']} count {said['count']}, CRC {int(said['crc']):#010x}, chain "
-        f"{int(said['chain']):#010x}, body {int(said['digest']):016x}"
-    )
+    place = f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, "
+    sums = f"CRC {int(said['crc']):#010x}, chain {int(said['chain']):#010x}, body {int(said['digest']):016x}"
+    if kind != "batch":
+        return TopicText((place, sums))
+    messages = f" queue {said['queue']} offset {said['base_offset']} count {said['count']}, "
+    return TopicText((place, int(said["topic_id"]), messages, sums))

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.naming import topic_name
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.spans.key_entries import WrongKeys
 from ledger.validation.spans.key_files import KeyIndexFile, key_files_in, link_flaws, unreadable_in
 from ledger.validation.spans.unit_check import AbsentUnits, first_of_each
+from ledger.words import counted
 from store.disk.numbered import is_number
 from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 
@@ -40,6 +42,8 @@ class IndexEnds:
     committed: int
     absent_units: Sequence[AbsentUnits]
     absent_keys: Sequence[WrongKeys]
+    # The names of topics, by id.
+    names: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +74,13 @@ def notes_of(left: Sequence[Violation]) -> Iterator[tuple[int, str]]:
     """Yield the shard and a sentence for each kind of gap that a kill of the node has left in the indexes."""
     for shard, source in sorted({(each.shard, each.source) for each in left}):
         mine = Counter(each.kind for each in left if (each.shard, each.source) == (shard, source))
+        queues, files = mine[ViolationKind.UNIT_MISSING], mine[ViolationKind.DAMAGED_FILE]
         said = (
-            (ViolationKind.UNIT_MISSING, f"the units of {mine[ViolationKind.UNIT_MISSING]} queues lag behind the log"),
-            (ViolationKind.KEY_MISSING, "the key index lags behind the log"),
-            (ViolationKind.DAMAGED_FILE, f"{mine[ViolationKind.DAMAGED_FILE]} files of units end within a unit"),
+            (queues, f"the units of {counted(queues, 'queue')} lag behind the log"),
+            (mine[ViolationKind.KEY_MISSING], "the key index lags behind the log"),
+            (files, f"{counted(files, 'file')} of units {'ends' if files == 1 else 'end'} within a unit"),
         )
-        yield from ((shard, f"{source}: {what}, as after a kill") for kind, what in said if mine[kind])
+        yield from ((shard, f"{source}: {what}, as after a kill") for count, what in said if count)
 
 
 class _Check:
@@ -94,7 +99,9 @@ class _Check:
         yield from self._absent(ends)
         for name, files in sorted(ends.items()):
             topic, _, queue = name.partition("-")
-            if topic.isdigit() and queue.isdigit() and int(topic) not in self._known.deleted:
+            # Other names are not those of queues. Not every digit that `isdigit` knows is one for `int`.
+            is_queue = name.isascii() and topic.isdigit() and queue.isdigit()
+            if is_queue and int(topic) not in self._known.deleted:
                 yield from self._surplus((int(topic), int(queue)), files)
 
     def _absent(self, files: Mapping[str, Sequence[tuple[Path, int]]]) -> Iterator[Violation]:
@@ -177,7 +184,7 @@ class _Check:
     ) -> Violation:
         return Violation(
             kind, self._replica.shard, self._replica.source, reason, index=index, position=position, path=path,
-            topic=None if topic is None else f"id {topic}", queue=queue, offset=offset,
+            topic=None if topic is None else topic_name(self._known.names, topic), queue=queue, offset=offset,
         )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueu
 from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.naming import Sentence, TopicText
 from ledger.validation.spans.batches import Facts
 from ledger.validation.spans.continuity import (
     BROKER,
@@ -44,6 +45,7 @@ from ledger.validation.spans.steps import (
     StateCut,
     Step,
 )
+from ledger.words import counted
 from store import LogTail
 
 
@@ -52,7 +54,7 @@ class PlacedMisfit:
     """A `Misfit`, with the place of its batch in the log."""
 
     kind: ViolationKind
-    reason: str
+    reason: Sentence
     index: int
     position: int
     topic_id: int
@@ -207,12 +209,10 @@ class Replay:
         topic = state.topics.get(topic_id)
         if topic is not None and queue < topic.queues:
             return True
-        what = (
-            f"topic {topic_id} was never created" if topic is None else f"topic {topic.name} has {topic.queues} queues"
-        )
+        what = " was never created" if topic is None else f" has {counted(topic.queues, 'queue')}"
         if topic_id in self._deleted:
-            what = f"topic {topic_id} was deleted before"
-        reason = f"there is a batch for queue {queue} of topic {topic_id}, but {what}"
+            what = " was deleted before"
+        reason = TopicText((f"there is a batch for queue {queue} of ", topic_id, ", but ", topic_id, what))
         self._tell(facts, Misfit(ViolationKind.UNKNOWN_QUEUE, number, reason))
         return False
 

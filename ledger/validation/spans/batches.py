@@ -14,9 +14,11 @@ import numpy.typing as npt
 from ledger.batch import HEADER_BYTES
 from ledger.batch.header import KEYS, MAGIC, ROW, TAGS, VERSION
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.naming import Sentence, TopicText
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.entries import Entries
 from ledger.validation.spans.pieces import Break
+from ledger.words import counted
 from store import EntryKind
 from store.log.entry import ALIGNMENT, HEADER_SIZE, padded
 
@@ -63,12 +65,12 @@ def _where(flags: npt.NDArray[np.bool_]) -> list[int]:
     return [int(at) for at in np.flatnonzero(flags)]
 
 
-def _broken(entries: Entries, number: int, reason: str) -> Break:
+def _broken(entries: Entries, number: int, reason: Sentence) -> Break:
     header = entries.header(number)
     return Break(ViolationKind.DAMAGED_BATCH, reason, header.position, header.index, header.end, header.index)
 
 
-def _reason(said: np.void, entry: np.void, crc: int) -> str:
+def _reason(said: np.void, entry: np.void, crc: int) -> Sentence:
     if said["magic"] != MAGIC:
         return f"its body is no batch: it begins with {int(said['magic']):#010x}"
     if said["version"] != VERSION:
@@ -77,10 +79,11 @@ def _reason(said: np.void, entry: np.void, crc: int) -> str:
         return f"the header of its batch says {said['size']} bytes, and the batch has {entry['size'] - HEADER_SIZE}"
     if said["crc"] != crc:
         return f"the CRC of its batch is {crc:#010x}, and the header of the batch says {int(said['crc']):#010x}"
-    return (
-        f"its batch is of topic {said['topic_id']}, queue {said['queue']} and has {said['count']} messages; its header "
-        f"says topic {entry['topic_id']}, queue {entry['queue']}, {entry['count']} messages"
+    of_batch, of_entry = (
+        (int(each["topic_id"]), f", queue {each['queue']}, {counted(int(each['count']), 'message')}")
+        for each in (said, entry)
     )
+    return TopicText(("its batch is of ", *of_batch, "; its header says ", *of_entry))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from ledger.state import ProducerLimits
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.naming import Sentence, TopicText
 from ledger.validation.spans.batches import Facts
 
 # The producer id of batches that brokers append themselves. Their sequences are offsets and are not checked.
@@ -34,7 +35,7 @@ class Misfit:
     kind: ViolationKind
     # The number of the fact.
     fact: int
-    reason: str
+    reason: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,8 @@ def _offset_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_]) -
 
 def offset_misfit(facts: Facts, number: int, due: int) -> Misfit:
     fact = facts[number]
-    reason = (
-        f"its messages begin at offset {fact['base_offset']}, but the next offset of queue {fact['queue']} of topic "
-        f"{fact['topic_id']} is {due}"
-    )
+    begins = f"its messages begin at offset {fact['base_offset']}, but the next offset of queue {fact['queue']} of "
+    reason = TopicText((begins, int(fact["topic_id"]), f" is {due}"))
     return Misfit(ViolationKind.OFFSET_HOLE, number, reason)
 
 

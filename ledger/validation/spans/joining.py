@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.naming import rendered
 from ledger.validation.sources.replica import LogReplica, Segment
 from ledger.validation.spans.pieces import Break, EntryGap, EntryRun, GapKind, break_between
 from ledger.validation.spans.span_reader import SpanFacts
@@ -200,7 +201,8 @@ class SpanJoiner:
         if due % step or base % step:
             reason = f"segments of {step} bytes do not begin at {base}: perhaps the log has another segment size"
         path = self._replica.segments[0].path.rpartition("/")[0] + "/" + name_of(due)
-        return LogFinding(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
+        end = base if base > due else None
+        return LogFinding(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, end, path=path)
 
     def _lead(self, facts: SpanFacts) -> None:
         """Check the bytes before the first entry of a span whose first entry was found by a search."""
@@ -362,4 +364,5 @@ def _begun(facts: SpanFacts) -> int:
 
 
 def _place_of(found: Break, path: str | None) -> LogFinding:
-    return LogFinding(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)
+    reason = rendered(found.reason, {})  # a break between entries is about no topic
+    return LogFinding(found.kind, reason, found.position, found.index, found.end, found.last_index, path)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.naming import Sentence
 from store import Header, LogTail
 from store.log import entry
 from store.log.entry import EntryFlawError
@@ -61,7 +62,7 @@ class Break:
     """An entry whose index, term, position or chain does not continue the entry before it."""
 
     kind: ViolationKind
-    reason: str
+    reason: Sentence
     position: int
     index: int
     end: int

@@ -8,6 +8,7 @@ import pytest
 
 from chaos.live.checker.anomaly import KINDS
 from chaos.live.checker.columns import columns_of
+from chaos.live.checker.completeness import FinalReads
 from chaos.live.checker.verdict import HistoryVerdict, judge
 from ledger.history import Operation, Poll
 from tests.chaos.live.tell import Q, assign, closed, crc, end, opened, poll, progress, send
@@ -196,6 +197,14 @@ def test_a_history_that_proves_nothing_is_void() -> None:
     verdict = told([send(0, 0)])
     assert verdict.valid is None
     assert verdict.void == ("these queues were not read to their end: t:0",)
+
+
+def test_a_queue_that_was_not_read_from_a_node_is_not_compared_with_this_node() -> None:
+    sent: list[Operation] = [opened(), send(0, 0), send(1, 0, queue=1), closed()]
+    columns = columns_of([*sent, *end((0, 0)), *end((0, 1), queue=1, nodes=(1, 2))])
+    verdict = judge(columns, reads=FinalReads((1, 2, 3), {"t": 2}))
+    assert (verdict.valid, verdict.anomalies) == (None, 0)
+    assert verdict.void == ("the final readings of node 3 are missing for t:1",)
 
 
 def test_too_little_is_void() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,21 @@ def test_a_load_that_lasted_longer_and_faults_that_never_struck_are_told(tmp_pat
     assert found.valid is True
     assert "the load lasted 33 s instead of 20 s: faults were healed late" in found.notes
     assert "only 1 of 3 planned faults struck" in found.notes
+
+
+def test_the_start_of_the_clients_is_not_the_longest_pause(tmp_path: Path) -> None:
+    out = write_run(tmp_path)
+    result = judged(out)
+    assert result.pause().seconds == 0.5  # two messages a second, the first one after 0.1 s
+    late = replace(result, began=-7 * SECOND)
+    assert late.pause() == result.pause()
+    assert (late.first_acknowledged() - late.began) / SECOND == 7.1
+
+
+def test_a_first_acknowledgement_that_comes_late_is_told(tmp_path: Path) -> None:
+    lines = (write_run(tmp_path) / "client-1.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "client-1.jsonl").write_text("".join([lines[0], *lines[17:]]))
+    assert "the first message was acknowledged 8.1 s after the load began" in verdict(tmp_path).notes
 
 
 def test_a_client_that_was_killed_before_its_first_line_promises_nothing(tmp_path: Path) -> None:

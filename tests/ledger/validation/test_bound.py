@@ -16,6 +16,7 @@ from ledger.validation.report.summary import as_text
 from ledger.validation.sources.place import places_of
 from ledger.validation.validate import validate
 from store import FlawKind
+from tests.ledger.validation.stopped_cluster import SEGMENT, StoppedCluster
 from tests.ledger.validation.wrong_everywhere import COUNTS, UNITS, write_wrong_log
 
 
@@ -66,6 +67,16 @@ def test_the_check_of_one_replica_tells_the_first_ones_and_how_many_more_there_a
     assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more faults of the kind 'damaged batch'"]
     assert len(flaws) == MAX_TOLD + UNITS + 1
     assert checked.kinds == {FlawKind.DAMAGE}
+
+
+def test_the_check_of_one_replica_counts_its_queues_though_an_entry_is_damaged(tmp_path: Path) -> None:
+    replica = StoppedCluster.make(tmp_path).replicas[1]
+    header = replica.headers()[-2]
+    replica.flip(replica.segment(header.position), header.position % SEGMENT + 90)
+    (place,) = places_of(replica.path)
+    checked = Checked()
+    assert len(list(check_replica(place, checked))) == 1
+    assert checked.queues == 3
 
 
 def test_what_is_left_out_counts_up_to_the_end_of_the_log() -> None:

@@ -11,13 +11,23 @@ import pytest
 
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.naming import TopicText, rendered
 from ledger.validation.report import out_directory
 from ledger.validation.report.report import ValidationReport, first_of_each_kind, some_of_each_kind
 from ledger.validation.report.summary import as_text, violation_line
 from ledger.validation.validate import validate
 from store import EntryKind, Header
+from tests.ledger.validation import stopped_cluster
 from tests.ledger.validation.plants import PLANTS
-from tests.ledger.validation.stopped_cluster import ORDERS, SEGMENT, StoppedCluster, StoppedReplica, topics_of
+from tests.ledger.validation.stopped_cluster import (
+    EVENTS,
+    ORDERS,
+    SEGMENT,
+    StoppedCluster,
+    StoppedReplica,
+    resealed_batch,
+    topics_of,
+)
 
 K = ViolationKind
 AT = 20
@@ -123,6 +133,53 @@ def test_sentences_name_topics_and_not_their_ids(cluster: StoppedCluster) -> Non
     assert "topic 2" not in said
 
 
+@pytest.mark.parametrize("names", [{ORDERS: "2", EVENTS: "1"}, {ORDERS: "2-topic", EVENTS: "topic-1"}])
+def test_a_topic_that_is_called_like_an_id_is_named_rightly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: dict[int, str]
+) -> None:
+    monkeypatch.setattr(stopped_cluster, "topics_of", lambda _shard: names)
+    cluster = StoppedCluster.make(tmp_path)
+    PLANTS["a suffix forked in what is committed"](cluster)
+    violation = next(each for each in judged(cluster).violations if each.kind is K.REPLICAS_DIFFER)
+    header = cluster.replicas[0].headers()[(violation.index or 0) - 1]
+    assert f"topic {names[header.topic_id]} queue {header.queue} offset {header.base_offset}" in violation.reason
+
+
+def test_a_batch_of_a_queue_that_its_topic_does_not_have_names_the_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopped_cluster, "topics_of", lambda _shard: {ORDERS: "2", EVENTS: "1"})
+    cluster = StoppedCluster.make(tmp_path)
+    header = next(each for each in cluster.replicas[1].headers()[AT:] if each.topic_id == EVENTS)
+
+    def moved(each: Header, body: bytes) -> tuple[Header, bytes]:
+        if each.index != header.index:
+            return each, body
+        return replace(each, queue=1), resealed_batch(body, queue=1)
+
+    cluster.replicas[1].rewritten(header.index, moved)
+    violation = of_kind(judged(cluster), K.UNKNOWN_QUEUE)
+    assert violation.reason == "there is a batch for queue 1 of topic 1, but topic 1 has 1 queue"
+    assert violation.topic == "1"
+
+
+def test_a_sentence_about_an_unknown_topic_says_that_it_has_its_id() -> None:
+    sentence = TopicText(("queue 0 of ", 3, " and ", 4, ", offset 3"))
+    assert rendered(sentence, {3: "4"}) == "queue 0 of topic 4 and topic id 4, offset 3"
+
+
+def test_lost_entries_are_named_to_the_last_one_that_their_messages_are_of(cluster: StoppedCluster) -> None:
+    replica = cluster.replicas[1]
+    first = next(each for each in replica.headers() if each.position >= SEGMENT)
+    path = replica.segment(SEGMENT)
+    path.write_bytes(path.read_bytes()[: first.size // 2])
+    later = [each for each in cluster.replicas[0].headers() if each.position >= 2 * SEGMENT]
+    last = later[0].index - 1 if later else cluster.replicas[0].headers()[-1].index
+    found = [each for each in judged(cluster).violations if each.kind is K.DAMAGED_ENTRY and each.contents]
+    assert {(each.index, each.last_index) for each in found} == {(first.index, last)}
+    assert f"entries {first.index} to {last}, with " in violation_line(found[0])
+
+
 # -- what was cut, and what was not
 
 
@@ -158,6 +215,24 @@ def test_a_clean_mark_of_a_shorter_log_is_not_called_a_cut(cluster: StoppedClust
     assert K.LOG_CUT not in kinds
 
 
+# -- files with strange names
+
+
+def test_a_directory_beside_the_queues_whose_name_is_no_number_is_no_queue(cluster: StoppedCluster) -> None:
+    for name in ("²-1", "x", "1-x", "٣-0"):
+        (cluster.replicas[1].shard / "queues" / name).mkdir()
+    assert judged(cluster).violations == ()
+
+
+def test_a_segment_at_a_wrong_position_is_not_right_again_before_it(tmp_path: Path) -> None:
+    cluster = StoppedCluster.make(tmp_path, batches=200)
+    path = cluster.replicas[1].segment(2 * SEGMENT)
+    path.rename(path.with_name(f"{SEGMENT + 100:020}"))
+    found = [each for each in judged(cluster).violations if each.kind is K.MISSING_SEGMENT]
+    assert found
+    assert all(each.end is None or each.end > (each.position or 0) for each in found)
+
+
 # -- the order, and the limit
 
 
@@ -174,6 +249,12 @@ def test_the_worst_comes_first_whatever_its_shard() -> None:
     ]
     ordered = [each.kind for each in first_of_each_kind(found)]
     assert ordered == [K.ACKNOWLEDGED_MISSING, K.FORKED_TERM, K.DAMAGED_ENTRY, K.UNIT_WRONG]
+
+
+def test_what_names_its_entries_comes_before_what_only_has_a_position() -> None:
+    nameless = [replace(each, index=None, position=0) for each in many(K.DAMAGED_ENTRY, 1)]
+    ordered = first_of_each_kind([*nameless, *many(K.DAMAGED_ENTRY, 2)])
+    assert [each.index for each in ordered] == [0, 1, None]
 
 
 def test_no_kind_is_hidden_by_another_one() -> None:
