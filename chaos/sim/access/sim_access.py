@@ -158,7 +158,6 @@ class SimAccess:
         await self._begin()
         if not self._acts:
             return
-        acts = (self._toggle, self._toggle, self._remove, self._rotate, self._rotate_load, self._lend)
         replaces_at = self._loop.time() + self._random.uniform(10, 60)
         while not self._over:
             if self._administrator.now == FIRST and self._loop.time() > replaces_at:
@@ -166,10 +165,15 @@ class SimAccess:
             for guest in self.guests:
                 if guest.name in self._faults.withheld:
                     await self._admin.revoke(guest.name, GUEST_RULES)
-            if self._over:
-                return  # the revocations waited for a leader until the end
-            await self._random.choice(acts)()
+            await self._act()
             await asyncio.sleep(self._random.expovariate(1 / EVERY_S))
+
+    async def _act(self) -> None:
+        """Do one of the acts of an administrator, unless the revocations before it waited for a leader until the
+        end."""
+        if not self._over:
+            acts = (self._toggle, self._toggle, self._remove, self._rotate, self._rotate_load, self._lend)
+            await self._random.choice(acts)()
 
     async def _begin(self) -> None:
         """Add the users of the run. They have their passwords from the start."""
