@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ledger.words import counted
+
 # The loggers of a node that report damage, lost entries, repairs, and indexes that are built again.
 _LOGGERS = frozenset(
     f"ledgermq.node.{name}" for name in ("startup_repair", "scrub_repair", "repair", "checkpoints", "shard")
@@ -37,7 +39,7 @@ def reports(logs: Mapping[int, Path], begins: Mapping[int, int]) -> tuple[str, .
 def _of_node(node: int, path: Path, begin: int) -> list[str]:
     home = f"{path.parent}/"  # paths of files are shorter without the directory of the node
     told = list(dict.fromkeys(sentence.replace(home, "") for sentence in _sentences(_lines(path, begin))))
-    more = [f"node {node}: {len(told) - _MOST} more lines in its log"] if len(told) > _MOST else []
+    more = [f"node {node}: {counted(len(told) - _MOST, 'more line')} in its log"] if len(told) > _MOST else []
     return [*(f"node {node}: {_short(sentence)}" for sentence in told[:_MOST]), *more]
 
 

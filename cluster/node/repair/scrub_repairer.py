@@ -21,6 +21,7 @@ from cluster.node.repair.scrub import Beside
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.words import entries_are
 from raft.v1 import raft_pb2
 from store import Flaw, LogDamagedError
 
@@ -65,7 +66,7 @@ class ScrubRepairer:
         commit_log.reading.mark_whole()
         self.reason = ""
         driver.repaired(damage)
-        log.warning("shard %d: entries %d to %d are repaired", self._replica.shard, entries[0], entries[-1])
+        log.warning("shard %d: %s repaired", self._replica.shard, entries_are(entries[0], entries[-1]))
 
     def _description(self, flaw: Flaw, entries: range) -> str:
         return (

@@ -23,6 +23,7 @@ from cluster.node.repair.entry_source import EntryAsker, EntryReader, other_memb
 from cluster.node.repair.repair_retries import RepairRetries
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
+from ledger.words import entries_are
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import (
@@ -251,9 +252,7 @@ class StartupRepair:
         taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
         if taken is not Taken.NOTHING:
             self._on_repaired(repair.tail.end - before.end)
-            log.warning(
-                "shard %d: entries %d to %d are repaired", self._damaged.number, before.index + 1, repair.tail.index
-            )
+            log.warning("shard %d: %s repaired", self._damaged.number, entries_are(before.index + 1, repair.tail.index))
         return taken
 
 

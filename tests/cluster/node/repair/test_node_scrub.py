@@ -84,7 +84,7 @@ async def test_it_is_repaired_in_its_place_while_the_node_works(
     header = spoiled(fleet, 2, field=field)
     assert segment(fleet, 2, 0).read_bytes() != before
     await fleet.start()
-    repaired = f"entries {header.index} to {header.index} are repaired"
+    repaired = f"entry {header.index} is repaired"
     await until(lambda: repaired in caplog.text, "the node has repaired what it found")
     assert segment(fleet, 2, 0).read_bytes()[: header.end] == before[: header.end]
     await fleet.leader()
