@@ -162,6 +162,7 @@ _KINDS: Mapping[str, type[Any]] = {
     kind.op: kind for kind in (Open, Send, Poll, Assign, ProgressReport, AdminRequest, Close)
 }
 _NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
+_PIECE = 1 << 20
 _OUTCOMES = {outcome.value: outcome for outcome in OperationOutcome}
 
 
@@ -227,6 +228,26 @@ def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator
                 if line.endswith(b"\n"):
                     yield _from_line(line.decode("utf-8"), path, number)
     except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
+
+
+def ends_in_half_a_line(path: Path) -> bool:
+    """Return whether the last line of the file has no newline at its end. `read_history` leaves such a line out."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 1))
+            return file.read(1) not in (b"", b"\n")
+    except OSError:
+        return False
+
+
+def has_a_line(path: Path) -> bool:
+    """Return whether the file has at least one whole line. Raises HistoryError if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return any(b"\n" in piece for piece in iter(lambda: file.read(_PIECE), b""))
+    except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
 
 

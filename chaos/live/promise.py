@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from chaos.live.checker.completeness import FinalReads
 from chaos.live.load.processes import ClientOfRun
+from ledger.history import ends_in_half_a_line
 from ledger.words import counted
 
 _PIECE = 1 << 20
@@ -135,17 +136,6 @@ def half_lines(paths: Iterable[Path], promise: RunPromise | None = None) -> list
         for path in paths
         if ends_in_half_a_line(path)
     ]
-
-
-def ends_in_half_a_line(path: Path) -> bool:
-    """Return whether the last line of the file has no newline at its end."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - 1))
-            return file.read(1) not in (b"", b"\n")
-    except OSError:
-        return False
 
 
 def _digest(path: Path) -> str:

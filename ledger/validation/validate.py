@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from ledger.errors import LedgerError
+from ledger.history import ends_in_half_a_line, has_a_line
 from ledger.state import State
 from ledger.validation.judging.acknowledged import KnownQueue, topic_hash
 from ledger.validation.judging.contents import (
@@ -42,6 +43,7 @@ from ledger.validation.judging.log_cuts import without_false_cuts
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
 from ledger.validation.replay.index_ends import IndexEnds, notes_of
 from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.snapshots import present_snapshot
 from ledger.validation.report.out_directory import prepare
 from ledger.validation.report.report import AcknowledgedReport, ShardReport, ValidationReport
 from ledger.validation.sources.access import SourceError, access_to
@@ -54,7 +56,6 @@ from ledger.validation.spans.span_reader import SpanFacts, look_at
 from store import Snapshot
 
 _TRIES = 3
-_NO_SNAPSHOT = Snapshot(0, 0, 0, 0, 0, b"", b"")
 # A first offset that is larger than the offset of any message.
 _NOTHING_KEPT = 1 << 62
 # Called with the number of spans and of bytes that will be read.
@@ -242,7 +243,7 @@ class _Validation:
     def _snapshot_now(self, replica: LogReplica) -> Snapshot:
         """Return the present snapshot of a running replica. The snapshot is read once, after the spans of the log."""
         if replica.number not in self._snapshots:
-            self._snapshots[replica.number] = _snapshot_now(replica)
+            self._snapshots[replica.number] = present_snapshot(replica)
         return self._snapshots[replica.number]
 
     def _joined(self, outlines: dict[int, SpanFacts]) -> dict[int, JoinedLog]:
@@ -379,8 +380,13 @@ class _Validation:
             all_kept &= log.replica.base is None
         found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
         violations += self._judged_missing(found, judged, logs)
-        paths = tuple(map(str, histories))
-        return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
+        self._not_judged += [
+            f"{path} has no whole line, so the logs are not compared with it"
+            for path in histories
+            if not has_a_line(path)
+        ]
+        half = tuple(str(path) for path in histories if ends_in_half_a_line(path))
+        return AcknowledgedReport(tuple(map(str, histories)), found.acknowledged, found.in_tail, found.dropped, half)
 
     def _begins(self, log: JoinedLog, replayed: Replayed) -> Mapping[tuple[int, int], int]:
         """Return the first kept offset of each queue whose first messages were removed, by topic and queue.
@@ -458,22 +464,6 @@ class _Validation:
         log = logs[facts.span.replica]
         access = access_to(log.replica.segments[0].path)
         return [entries.rows for _, entries in entries_in(log.replica, facts.span, access, log.end)]
-
-
-def _snapshot_now(replica: LogReplica) -> Snapshot:
-    """Return the snapshot at the present log start. If the log begins at entry 1, or after an error, return an
-    empty snapshot."""
-    if not replica.segments:
-        return _NO_SNAPSHOT
-    if replica.base is not None or not replica.segments[0].path.startswith("http"):
-        path = replica.base or str(Path(replica.segments[0].path).parent.parent / "snapshot")
-    else:
-        path = replica.segments[0].path.rpartition("/segments/")[0] + "/snapshot"
-    try:
-        data = access_to(path).file(path)
-        return Snapshot.decode(data) if data is not None else _NO_SNAPSHOT
-    except (SourceError, ValueError):
-        return _NO_SNAPSHOT
 
 
 def _counted(replicas: Iterable[LogReplica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int]]:

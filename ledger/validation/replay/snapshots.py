@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import xxhash
 
@@ -23,6 +24,8 @@ from ledger.validation.replay.small_files import check_small_files
 from ledger.validation.sources.access import Access, SourceError, access_to
 from ledger.validation.sources.replica import LogReplica
 from store import Checkpoint, Snapshot
+
+_NO_SNAPSHOT = Snapshot(0, 0, 0, 0, 0, b"", b"")
 
 
 def begin_replay(replica: LogReplica) -> Replay:
@@ -105,3 +108,19 @@ def _check(
             what = "state" if found[0] != due[0] else "configuration"
             reason = f"its {what} differs from the replayed {what} at entry {snapshot.index}"
             yield violation(ViolationKind.STALE_SNAPSHOT, reason, snapshot.index)
+
+
+def present_snapshot(replica: LogReplica) -> Snapshot:
+    """Return the snapshot at the present log start. If the log begins at entry 1, or after an error, return an
+    empty snapshot."""
+    if not replica.segments:
+        return _NO_SNAPSHOT
+    if replica.base is not None or not replica.segments[0].path.startswith("http"):
+        path = replica.base or str(Path(replica.segments[0].path).parent.parent / "snapshot")
+    else:
+        path = replica.segments[0].path.rpartition("/segments/")[0] + "/snapshot"
+    try:
+        data = access_to(path).file(path)
+        return Snapshot.decode(data) if data is not None else _NO_SNAPSHOT
+    except (SourceError, ValueError):
+        return _NO_SNAPSHOT

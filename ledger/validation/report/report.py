@@ -84,6 +84,8 @@ class AcknowledgedReport:
     in_tail: int
     # The number of acknowledged messages that retention has removed.
     dropped: int
+    # The histories that end in the middle of a line. The operations of these lines are not judged.
+    half_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

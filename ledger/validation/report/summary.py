@@ -33,8 +33,9 @@ def shard_sentence(shard: ShardReport) -> str:
     said = f"shard {shard.shard}: committed up to entry {shard.committed:,}"
     if shard.last_index > shard.committed:
         said += f", {shard.last_index - shard.committed:,} more in the tail"
+    verb = "is" if len(behind) == 1 else "are"
     if len(shard.replicas) > 1:
-        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(shard.replicas)} are behind"
+        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(shard.replicas)} {verb} behind"
     return said
 
 
@@ -50,6 +51,8 @@ def acknowledged_sentence(report: ValidationReport) -> str:
         said += f"; {told.in_tail:,} of them are in the tail, which these sources do not prove committed"
     if told.dropped:
         said += f"; retention has removed {told.dropped:,} of them"
+    for path in told.half_lines:
+        said += f"; {path} ends in the middle of a line, which is not judged"
     return said
 
 

@@ -11,21 +11,17 @@ import pytest
 
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.naming import TopicText, rendered
 from ledger.validation.report import out_directory
 from ledger.validation.report.report import ValidationReport, first_of_each_kind, some_of_each_kind
 from ledger.validation.report.summary import as_text, violation_line
 from ledger.validation.validate import validate
 from store import EntryKind, Header
-from tests.ledger.validation import stopped_cluster
 from tests.ledger.validation.plants import PLANTS
 from tests.ledger.validation.stopped_cluster import (
-    EVENTS,
     ORDERS,
     SEGMENT,
     StoppedCluster,
     StoppedReplica,
-    resealed_batch,
     topics_of,
 )
 
@@ -131,41 +127,6 @@ def test_sentences_name_topics_and_not_their_ids(cluster: StoppedCluster) -> Non
     assert "topic orders" in said or "topic events" in said
     assert "topic 1" not in said
     assert "topic 2" not in said
-
-
-@pytest.mark.parametrize("names", [{ORDERS: "2", EVENTS: "1"}, {ORDERS: "2-topic", EVENTS: "topic-1"}])
-def test_a_topic_that_is_called_like_an_id_is_named_rightly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: dict[int, str]
-) -> None:
-    monkeypatch.setattr(stopped_cluster, "topics_of", lambda _shard: names)
-    cluster = StoppedCluster.make(tmp_path)
-    PLANTS["a suffix forked in what is committed"](cluster)
-    violation = next(each for each in judged(cluster).violations if each.kind is K.REPLICAS_DIFFER)
-    header = cluster.replicas[0].headers()[(violation.index or 0) - 1]
-    assert f"topic {names[header.topic_id]} queue {header.queue} offset {header.base_offset}" in violation.reason
-
-
-def test_a_batch_of_a_queue_that_its_topic_does_not_have_names_the_topic(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stopped_cluster, "topics_of", lambda _shard: {ORDERS: "2", EVENTS: "1"})
-    cluster = StoppedCluster.make(tmp_path)
-    header = next(each for each in cluster.replicas[1].headers()[AT:] if each.topic_id == EVENTS)
-
-    def moved(each: Header, body: bytes) -> tuple[Header, bytes]:
-        if each.index != header.index:
-            return each, body
-        return replace(each, queue=1), resealed_batch(body, queue=1)
-
-    cluster.replicas[1].rewritten(header.index, moved)
-    violation = of_kind(judged(cluster), K.UNKNOWN_QUEUE)
-    assert violation.reason == "there is a batch for queue 1 of topic 1, but topic 1 has 1 queue"
-    assert violation.topic == "1"
-
-
-def test_a_sentence_about_an_unknown_topic_says_that_it_has_its_id() -> None:
-    sentence = TopicText(("queue 0 of ", 3, " and ", 4, ", offset 3"))
-    assert rendered(sentence, {3: "4"}) == "queue 0 of topic 4 and topic id 4, offset 3"
 
 
 def test_lost_entries_are_named_to_the_last_one_that_their_messages_are_of(cluster: StoppedCluster) -> None:
@@ -290,6 +251,29 @@ def test_a_replica_that_is_behind_says_why_its_digest_equals_that_of_the_others(
     (note,) = [note for note in shard.notes if "same digest" in note]
     assert note.startswith(f"{replica.path} is behind by {behind.behind} entries")
     assert f"compared after entry {shard.state_index}" in note
+
+
+def test_a_history_that_ends_in_the_middle_of_a_line_is_told(cluster: StoppedCluster, tmp_path: Path) -> None:
+    history = cluster.history(tmp_path / "history.jsonl")
+    history.write_bytes(history.read_bytes()[:-20])
+    report = judged(cluster, histories=[history])
+    assert report.acknowledged is not None
+    assert report.acknowledged.acknowledged == len(cluster.written) - 1
+    assert f"; {history} ends in the middle of a line, which is not judged" in as_text(report)
+    assert report.fields()["acknowledged"]["half_lines"] == (str(history),)
+
+
+@pytest.mark.parametrize("content", ["", '{"op":"send"'])
+def test_a_history_without_a_line_is_not_judged(cluster: StoppedCluster, tmp_path: Path, content: str) -> None:
+    history = tmp_path / "history.jsonl"
+    history.write_text(content)
+    report = judged(cluster, histories=[history])
+    assert report.not_judged == (f"{history} has no whole line, so the logs are not compared with it",)
+
+
+def test_one_replica_is_behind(cluster: StoppedCluster) -> None:
+    cluster.replicas[1].rewritten(60, lambda _header, _body: None)
+    assert "; 1 of 3 is behind" in as_text(judged(cluster))
 
 
 def test_one_history_and_one_message_are_not_plural(cluster: StoppedCluster, tmp_path: Path) -> None:
