@@ -179,8 +179,24 @@ class CallSession(Protocol):
     def ended(self, metadata: Metadata) -> None: ...
 
 
+async def _proof_within(seconds: float | None, session: CallSession) -> Metadata:
+    """Return what a call sends to name its caller, as `Session.metadata` does. A call with a time limit waits no longer
+    than this for its proof, and then fails with DEADLINE_EXCEEDED. The proof goes on, for later calls."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await session.metadata()
+    except TimeoutError:
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata(),
+            details="the node did not answer the proof of who this client is",
+        ) from None
+
+
 class ProvenChannel:
-    """What generated stubs need of a channel. Every call carries the session's token."""
+    """What generated stubs need of a channel. Every call carries the session's token. Its time limit counts for the
+    proof and for the call, each by itself."""
 
     def __init__(self, channel: grpc.aio.Channel, session: CallSession) -> None:
         self._channel = channel
@@ -191,14 +207,14 @@ class ProvenChannel:
         session = self._session
 
         async def proven(request: Any, *, timeout: float | None = None) -> Any:
-            metadata = await session.metadata()
+            metadata = await _proof_within(timeout, session)
             try:
                 return await call(request, timeout=timeout, metadata=metadata)
             except grpc.aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.UNAUTHENTICATED:
                     raise
             session.ended(metadata)
-            return await call(request, timeout=timeout, metadata=await session.metadata())
+            return await call(request, timeout=timeout, metadata=await _proof_within(timeout, session))
 
         return proven
 

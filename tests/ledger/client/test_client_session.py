@@ -15,7 +15,7 @@ import pytest
 from ledger.access.password import make_verifier
 from ledger.broker.access.proofs import PasswordProof
 from ledger.client.connection.security import Security
-from ledger.client.connection.session import ProofTools, Session, _ask
+from ledger.client.connection.session import ProofTools, ProvenChannel, Session, _ask
 from ledger.errors import AuthenticationError, LedgerError, UnavailableError, to_wire
 from ledger.state.access_table import AccessTable, User
 from ledger.v1 import security_pb2
@@ -71,6 +71,34 @@ async def test_a_node_that_dies_during_a_proof_is_one_that_cannot_be_reached() -
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await _ask(EndedStream(), security_pb2.AuthenticateRequest())
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+class SilentStream(EndedStream):
+    """A stream to a node that never answers, as if the node were suspended."""
+
+    async def write(self, request: object) -> None: ...
+
+    async def read(self) -> object:
+        return await asyncio.get_running_loop().create_future()
+
+    def cancel(self) -> None: ...
+
+
+class SilentNode(Answering):
+    def stream_stream(self, *_: Any, **__: Any) -> Any:
+        return lambda **_: SilentStream()
+
+
+async def test_a_call_waits_for_its_proof_no_longer_than_its_time_limit() -> None:
+    """A client asks all nodes for routes. A suspended node must not hold up what the others say."""
+    silent = cast("grpc.aio.Channel", SilentNode(UnavailableError("")))
+    session = Session(silent, Security(token="a delegated token"))
+    call = ProvenChannel(silent, session).unary_unary("/ledger.v1.Broker/GetRoute")
+    async with asyncio.timeout(5.0):
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await call(None, timeout=0.01)
+    assert failed.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    await session.close()
 
 
 class ProvingNode:
