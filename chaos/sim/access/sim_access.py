@@ -133,8 +133,12 @@ class SimAccess:
             guest.start()
 
     def end(self) -> None:
-        """Stop the administrator's acts, and try the last passwords of the load."""
+        """Stop the administrator's acts, and try the last passwords of the load.
+
+        The lender gets a password. With a token that has ended it would not hear of a leader, and its sends could wait
+        longer than a run: for room in its buffer and then for an acknowledgement, up to the delivery timeout each."""
         self._over = self._faults.over = True
+        self.guests[2].proves_with(self._lends)
         life = self._prober.process.life
         life.deliver(life.create_task, self._prove_end())
 

@@ -167,3 +167,15 @@ def test_the_end_waits_for_a_new_password_that_is_on_its_way(new_world: NewStack
     assert world.settle(SETTLE_MS) == []
     assert world.happened["password of the load rotated"] == 1
     assert [str(violation) for violation in world.violations()] == []
+
+
+@pytest.mark.long
+def test_at_the_end_the_lender_proves_itself_with_a_password(new_world: NewStackWorld) -> None:
+    world = new_world(
+        replace(draw(1, Wishes(world="stack", minutes=0.1, nodes=1, shards=1, faults=())), authentication=True)
+    )
+    access = world.access
+    assert access is not None
+    access.guests[2].proves_with(Credential("lender", token="a token that has ended"))
+    access.end()
+    assert access.guests[2].credentials.now.password
