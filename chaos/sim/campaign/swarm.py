@@ -112,7 +112,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
     nodes = wishes.nodes or max(least, _more_voters(seed) or drawn_nodes)
     shards = _shards(seed, wishes, asked)
     sync = random.random() < 0.6 or any(kind.needs_sync(nodes) for kind in asked)
-    sync = sync and not wishes.accepted_loss
+    sync = sync and not wishes.accepted_loss and not any(kind.needs_async for kind in asked)
     everything = kinds_of(wishes.world, nodes, shards)
     kinds = [kind for kind in everything if kind.share is None]
     of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers or kind.of_access)]
@@ -128,7 +128,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
     if authentication:
         of_access = [kind.name for kind in kinds if kind.of_access]
         strengths += _strengths(Random(f"{seed}/access faults"), wishes, of_access)
-    strengths += _of_own_streams(seed, wishes, [kind for kind in everything if authentication or not kind.of_access])
+    possible = [kind for kind in everything if authentication or not kind.of_access]
+    strengths += _of_own_streams(seed, wishes, [kind for kind in possible if consumer_groups or not kind.of_consumers])
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(

@@ -82,6 +82,8 @@ class FaultKind:
     least_shards: int = 0
     # The fault loses unflushed data. Under `async` that may be acknowledged data, so worlds restrict it.
     loses_unflushed: bool = False
+    # The fault makes a node a suspect, and a node can become a suspect only under `async`.
+    needs_async: bool = False
     # The fault loses the data of less than half of three or more nodes, so it can happen under `async` too.
     hits_few: bool = False
     # The fault hits a member of a consumer group, so it needs a run with consumer groups.
@@ -234,6 +236,9 @@ _KINDS = (
     FaultKind("vote_saved_again", "requests for votes arrive again, at voters that have saved this vote", (PROTOCOL,),
               for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2, share=0.1,
               files=_files("vote_saved_again:VoteSavedAgain", PROTOCOL)),
+    FaultKind("answers_before_loss", "a follower loses power, and its earlier answers arrive after the leader knows",
+              (PROTOCOL,), for_ms=(1_000, 6_000), target=False, every_ms=12_000, least_nodes=3, share=0.1,
+              needs_async=True, files=_files("answers_before_loss:AnswersBeforeLoss", PROTOCOL)),
     FaultKind("configuration_at_tail", "a node loses power while its last entry is a configuration", (STACK,),
               target=False, every_ms=15_000, least_nodes=3, share=0.15,
               files=_files("configuration_at_tail:ConfigurationAtTail", STACK)),

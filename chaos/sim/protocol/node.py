@@ -60,6 +60,8 @@ class Watch(Protocol):
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None: ...
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None: ...
     def received_range(self, node: ProtocolNode, append: Append, entries: Readable) -> None: ...
+    def keeps_back(self, node: ProtocolNode, message: RaftMessage, deliver: Callable[[], None]) -> bool: ...
+    def loses_power(self, node: ProtocolNode) -> None: ...
     def ticked(self, node: ProtocolNode) -> None: ...
     def reopened(self, node: ProtocolNode, peer: int) -> None: ...
     def excuses(self, node: ProtocolNode, error: Exception) -> bool: ...
@@ -172,9 +174,9 @@ class ProtocolNode:
     def cut_power(self) -> str:
         """End the process by a power cut. Return the effect on the log, as `SimLog.power_lost` describes it."""
         self._end()
-        outcome = self.log.power_lost(self._random)
         self.suspect = not self._options.sync
-        return outcome
+        self._watch.loses_power(self)
+        return self.log.power_lost(self._random)
 
     def wipe(self) -> None:
         """End the process and replace the node's disk by an empty disk."""
@@ -316,7 +318,11 @@ class ProtocolNode:
             return
         receiver = self._peers(message.receiver)
         meant = receiver.incarnation
-        self._network.send(self.node, message.receiver, lambda: receiver.receive(message, meant))
+        self._send(message, lambda: receiver.receive(message, meant))
+
+    def _send(self, message: RaftMessage, arrive: Callable[[], None]) -> None:
+        if not self._watch.keeps_back(self, message, arrive):
+            self._network.send(self.node, message.receiver, arrive)
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         for append, entries in ranges:
@@ -324,7 +330,7 @@ class ProtocolNode:
             bare = replace(append, runs=(), last_index=append.prev_index, configurations=())
             receiver = self._peers(append.receiver)
             arrive = partial(receiver.receive_append, bare, entries, receiver.incarnation)
-            self._network.send(self.node, append.receiver, arrive)
+            self._send(append, arrive)
 
     def receive(self, message: RaftMessage, meant: int) -> None:
         """Deliver a message to the node. A message for another incarnation of the node is dropped, because the real

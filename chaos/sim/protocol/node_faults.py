@@ -162,14 +162,14 @@ class NodeFaults:
 
     def _cut_power(self, nodes: Sequence[ProtocolNode], event: FaultEvent, random: Random) -> bool:
         alive = [node for node in nodes if node.alive]
-        if not alive or not self._may_lose(alive):
+        if not alive or not self.may_lose(alive):
             return False
         for node in alive:
             node.cut_power()
             self.start_later(node, random.randint(0, event.for_ms))
         return True
 
-    def _may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
+    def may_lose(self, nodes: Sequence[ProtocolNode]) -> bool:
         """Return True if a power cut of these nodes breaks no promise of the cluster. In `sync` mode, or if the run
         accepts losses, every power cut is allowed. In `async` mode, the voters that have lost no entries must still
         be a majority after the power cut."""

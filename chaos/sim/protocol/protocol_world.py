@@ -30,6 +30,7 @@ from chaos.sim.protocol.machine import span_of
 from chaos.sim.protocol.node import ProtocolNode
 from chaos.sim.protocol.node_faults import NodeFaults
 from chaos.sim.protocol.protocol_clients import ProtocolClients
+from chaos.sim.protocol.suspicions import Suspicions
 from chaos.sim.stack.deliveries import MessageSpan
 from chaos.sim.stack.promises import Promises
 from chaos.sim.world import InvariantViolation, SimNodeLog
@@ -63,6 +64,7 @@ class ProtocolWorld:
             self.loop, self.network, options, self._nodes, self.invariants, self._node_faults.ambush
         )
         self._append_times = AppendTimes(self.invariants)
+        self._suspicions = Suspicions(self.invariants, options, self._node)
         self._promised = self._make_promised_faults()
         # Committed spans, each with the index of its entry.
         self._spans: list[tuple[int, MessageSpan]] = []
@@ -81,6 +83,7 @@ class ProtocolWorld:
             self.invariants,
             faults.kill,
             faults.start_later,
+            faults.may_lose,
             self._count,
             self._clients.read_everywhere,
         )
@@ -164,8 +167,16 @@ class ProtocolWorld:
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.receives(node, message)
         self._append_times.receives(node, message)
+        self._suspicions.receives(node, message)
         for promised in self._promised:
             promised.receives(node, message)
+
+    def keeps_back(self, node: ProtocolNode, message: RaftMessage, deliver: Callable[[], None]) -> bool:
+        return any(promised.keeps_back(node, message, deliver) for promised in self._promised)
+
+    def loses_power(self, node: ProtocolNode) -> None:
+        if node.suspect:
+            self._suspicions.loses_power(node)
 
     def received_range(self, node: ProtocolNode, append: Append, entries: Readable) -> None:
         for promised in self._promised:
@@ -186,6 +197,7 @@ class ProtocolWorld:
     def touched(self, node: ProtocolNode) -> None:
         self.promises.touched(node)
         self._append_times.touched(node)
+        self._suspicions.touched(node)
         for promised in self._promised:
             promised.touched(node)
         leaders = len(self.invariants.leaders)
@@ -219,6 +231,7 @@ class ProtocolWorld:
 
     def wiped(self, node: ProtocolNode) -> None:
         self.invariants.wiped(node.node)
+        self._suspicions.wiped(node)
 
     def disk_failed(self, node: ProtocolNode, failure: StoreError) -> None:
         if node.log.failure is not None:

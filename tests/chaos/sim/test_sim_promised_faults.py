@@ -17,7 +17,9 @@ from raft.cluster_clock import ClusterClock
 from raft.core import HeartbeatResponse, Role
 from raft.core.answers import Answers
 from raft.core.leader import Leader
+from raft.core.progress import FollowerProgress
 from raft.core.server import Server
+from raft.core.suspicion import Suspicion
 from raft.core.transfer import Transfer
 
 PROMISED = [fault.kind for fault in classes_of("protocol", KINDS)]
@@ -100,6 +102,25 @@ def test_a_leader_that_was_cut_off_after_it_handed_over_and_answers_reads(monkey
 
     monkeypatch.setattr(Leader, "take_reads", take_reads)
     assert "reads are not stale" in reason_with("cut_after_timeout_now")
+
+
+def test_a_suspect_makes_only_runs_in_which_it_can_be_one() -> None:
+    assert not any(draw(seed, Wishes(nodes=3, faults=("answers_before_loss",))).sync for seed in range(1, 20))
+
+
+def test_a_suspect_that_is_trusted_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Suspicion, "lifted", lambda self, match: self.number if match else 0)
+    assert "a node that lost something is a suspect" in reason_with("answers_before_loss")
+
+
+def test_acknowledgements_of_a_suspect_that_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FollowerProgress, "held", property(lambda self: self.match))
+    assert "a majority has acknowledged" in reason_with("answers_before_loss")
+
+
+def test_an_old_answer_that_ends_a_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Suspicion, "is_over", lambda self, round_number: True)
+    assert "a majority has acknowledged" in reason_with("answers_before_loss")
 
 
 # -- append times, with a leader that the test makes

@@ -31,6 +31,8 @@ class FaultTools:
     kill: Callable[[ProtocolNode, int], bool]
     # Start a node after so many ms if it is not running.
     start_later: Callable[[ProtocolNode, int], None]
+    # Whether a power cut of these nodes breaks no promise of the cluster.
+    may_lose: Callable[[Sequence[ProtocolNode]], bool]
     # Count an effect that is known only after the fault.
     happened: Callable[[str], None]
     # Make a linearizable read at every node.
@@ -57,6 +59,11 @@ class PromisedFault:
 
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         """Look at a message before the network has it."""
+
+    def keeps_back(self, node: ProtocolNode, message: RaftMessage, deliver: Callable[[], None]) -> bool:
+        """Return True if the network does not get this message of the node, because this fault calls `deliver` later,
+        or never."""
+        return False
 
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
         """Look at a message before the core has it."""
