@@ -157,7 +157,24 @@ class SimConsumption:
         if not self._over:  # at the end of the faults, all cuts were mended already
             self._network.mend_links(pairs)
 
+    def stands_still(self, number: int, seconds: float) -> None:
+        """Pause the member with this process number, so that its consumer group gives its queues to another member."""
+        for plan in self.plans:
+            for member in self._members[plan.name]:
+                if member.process.number == number:
+                    self._pause(member, seconds)
+                    self._join_again(plan)
+                    return
+
     # -- the operator
+
+    def reset_queue(self, consumer_group: str, topic_id: int, queue: int, random: Random) -> None:
+        """Let the operator move the consumer group's offset in one queue back or forward."""
+        topic = self.truth.topics[topic_id]
+        chosen = {"topic": topic, "queues": [queue]}
+        offset = random.randint(0, len(self.truth.records(topic, queue)))
+        life = self._operator.life
+        life.deliver(lambda: life.create_task(self._ask_for(consumer_group, offset, chosen, random)))
 
     def _reset(self, plan: GroupPlan, random: Random) -> None:
         life = self._operator.life
@@ -168,13 +185,16 @@ class SimConsumption:
         offset = random.randint(0, len(self.truth.records(topic, queue)))
         to: ResetTarget = random.choice(("earliest", "latest", offset))
         chosen: dict[str, Any] = {} if isinstance(to, str) else {"topic": topic, "queues": [queue]}
+        await self._ask_for(plan.name, to, chosen, random)
+
+    async def _ask_for(self, consumer_group: str, to: ResetTarget, chosen: dict[str, Any], random: Random) -> None:
         environment = self._operator.environment
         # A refused or unconfirmed reset is ignored here: the log shows what it did.
         with contextlib.suppress(LedgerError):
             async with within(environment, AsyncAdmin)(
                 self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random
             ) as admin:
-                await admin.reset_offsets(plan.name, to, **chosen)
+                await admin.reset_offsets(consumer_group, to, **chosen)
 
     # -- the end
 

@@ -55,6 +55,9 @@ class SimFile:
         disk = self._disk
         disk.before("write", self._path)
         disk.take_room(growth, self._path)
+        if disk.is_half_written(piece, self._path):
+            self._inode.write(offset, piece[: disk.random.randrange(1, len(piece))])
+            raise _refused(errno.ENOSPC, self._path)
         written = disk.survives(piece, offset, self._path)
         self._inode.write(offset, written)
         if written and disk.writes_back and disk.random.random() < disk.writes_back:
@@ -129,6 +132,8 @@ class SimDisk:
         self._failing: Counter[str] = Counter()
         # Writes left, including the write in which the process dies; 0 means that no such write is planned.
         self._writes_left = 0
+        # The next write below this directory fails in its middle, and then the callback is called.
+        self._half_written: tuple[Path, Callable[[], None]] | None = None
         # Only writes below this directory are counted for `_writes_left`.
         self._deadly: Path = Path("/")
         self._root = Directory()
@@ -165,11 +170,17 @@ class SimDisk:
     def heal(self) -> None:
         """Cancel all planned faults of this disk, and remove the limit on its free bytes."""
         self._failing.clear()
+        self._half_written = None
         self.room, self._writes_left = None, 0
 
     def die_in_write(self, number: int, below: Path = Path("/")) -> None:
         """Let the process die in the middle of its `number`-th write from now to files below the directory `below`."""
         self._writes_left, self._deadly = number, below
+
+    def write_half(self, below: Path, then: Callable[[], None]) -> None:
+        """Let the next write of more than a word to a file below the directory `below` end in ENOSPC in its middle, and
+        call `then`."""
+        self._half_written = below, then
 
     def flip(self, path: Path, offset: int, bit: int = 0) -> None:
         """Flip one bit of a file, both in the page cache and on the platter."""
@@ -246,6 +257,15 @@ class SimDisk:
             self.faults["ENOSPC"] += 1
             raise _refused(errno.ENOSPC, path)
         self.room -= growth
+
+    def is_half_written(self, piece: bytes, path: Path) -> bool:
+        """Return True if only a part of this write reaches the page cache, and the write fails."""
+        if self._half_written is None or len(piece) <= WORD or not path.is_relative_to(self._half_written[0]):
+            return False
+        (_, then), self._half_written = self._half_written, None
+        self.faults["half a write"] += 1
+        then()
+        return True
 
     def survives(self, piece: bytes, offset: int, path: Path) -> bytes:
         """Return the bytes of a write that reach the page cache. All bytes of the write reach the page cache,

@@ -27,6 +27,8 @@ from store import CommitLog, DamagedError, LogDamagedError
 from store.disk.numbered import name_of
 
 DOWN_S = 0.5
+# How long an orderly stop may take before the node is killed.
+STOPPED_S = 6.0
 RESTORED_AFTER_S = 8.0
 # Age of an old copy.
 OLD_AFTER_S = 3.0
@@ -130,8 +132,31 @@ class Damages:
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
         path = directory_of(shard) / "log" / name_of(base)
-        put_back = partial(self._put_back, node, part, path, node.disk.content(path), can_do_without)
+        put_back = partial(self._put_old_back, node, part, path, node.disk.content(path), can_do_without)
         self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, put_back, node.process)
+
+    def lose_end(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
+        """Stop the node in order, and remove the last entry of its log while it is down, as an older copy of the file
+        would. The fault is counted when the entry is gone."""
+        part, process = node.part(shard), node.process
+        if part.replica is None or self.is_planted(node):
+            return
+        node.stop()
+        self._loop.call_later(STOPPED_S, self._lose_end, node, part, part.replica.log, process, can_do_without)
+
+    def _lose_end(
+        self,
+        node: StackNode,
+        part: NodePart,
+        log: CommitLog,
+        process: object,
+        can_do_without: Callable[[StackNode], bool],
+    ) -> None:
+        position, step = log.reading.position(log.last_index), node.settings.segment_bytes
+        path = directory_of(part.shard) / "log" / name_of(position - position % step)
+        old = bytearray(node.disk.content(path)) if node.disk.has(path) else bytearray()
+        old[position % step :] = bytes(len(old) - position % step)
+        self._happened["end_lost"] += self._put_back(node, part, path, bytes(old), can_do_without, process)
 
     def _stop(
         self, node: StackNode, part: NodePart, path: Path, put_back: Callable[[object], None], process: object
@@ -141,7 +166,7 @@ class Damages:
             node.stop()
             self._loop.call_later(1.0, put_back, node.process)
 
-    def _put_back(
+    def _put_old_back(
         self,
         node: StackNode,
         part: NodePart,
@@ -150,8 +175,19 @@ class Damages:
         can_do_without: Callable[[StackNode], bool],
         process: object,
     ) -> None:
+        self._happened["old_file"] += self._put_back(node, part, path, old, can_do_without, process)
+
+    def _put_back(
+        self,
+        node: StackNode,
+        part: NodePart,
+        path: Path,
+        old: bytes,
+        can_do_without: Callable[[StackNode], bool],
+        process: object,
+    ) -> bool:
         if process is None or node.process not in (None, process):
-            return
+            return False
         if node.alive:
             node.kill()  # the orderly stop did not finish
         disk = node.disk
@@ -160,10 +196,10 @@ class Damages:
             part.plant()
             self._planted[node] = _Planted(part, path, disk.content(path), part.incarnation)
             disk.put_back(path, old)
-            self._happened["old_file"] += 1
             self._must_notice(node)
-        else:
-            node.start_again()
+            return True
+        node.start_again()
+        return False
 
     def _must_notice(self, node: StackNode) -> None:
         planted = self._planted.get(node)

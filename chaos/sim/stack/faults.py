@@ -15,11 +15,13 @@ from collections.abc import Callable
 from random import Random
 
 from chaos.sim.campaign.swarm import Options
+from chaos.sim.consumers.consumption import SimConsumption
 from chaos.sim.engine.disk_content import PAGE, SECTOR, Crash
 from chaos.sim.engine.faults import STACK, FaultEvent, classes_of
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.rpc_server import Handler
 from chaos.sim.engine.targets import chance_of, one_of, target_of
 from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
@@ -53,6 +55,7 @@ class StackFaults:
         rosters: Rosters,
         operator: SimOperator,
         workload: Workload,
+        consumption: SimConsumption,
         fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
@@ -70,7 +73,7 @@ class StackFaults:
         self._power = PowerFaults(loop, options, rosters, self._damages, happened)
         self._over = False
         tools = DirectedTools(
-            loop, network, options, rosters, operator, workload, self._power, self._damages, fail, happened
+            loop, network, options, rosters, operator, workload, consumption, self._power, self._damages, fail, happened
         )
         # The fault kinds of this run that have a file of their own.
         self._directed: dict[str, DirectedFault] = {
@@ -81,6 +84,12 @@ class StackFaults:
     @property
     def _nodes(self) -> list[StackNode]:
         return self._rosters.present
+
+    def watched(self, node: StackNode, method: str, handler: Handler) -> Handler:
+        """Return the handler of a node's method, behind the faults of this run that delay calls."""
+        for directed in self._directed.values():
+            handler = directed.watched(node, method, handler)
+        return handler
 
     def fire(self, event: FaultEvent) -> bool:
         """Carry out the fault event if its kind concerns nodes or disks and the fault is allowed now. Return True

@@ -6,7 +6,7 @@ them its disk really lost.
     process ends     the bytes on the disk are compared with the bytes that were acknowledged
     lost something   the node is a suspect, or repairs its log, from its start until it holds all it ever acknowledged;
                      its mark stays until these entries are on the platter
-    cuts its log     what is behind the last entry is blank
+    cuts its log     what is behind the last entry is blank, also after a write that failed
     commits          a majority of the voters has acknowledged the entry
 
 The account reads the simulated disk. From the product it takes only the place where an entry should be, and its bytes.
@@ -112,7 +112,7 @@ class HeldEntries:
             self._tail, self._end = Tail(tail.term, last_index), tail.end
 
     def has_cut(self, log: CommitLog) -> None:
-        """Check the bytes behind a log that was cut."""
+        """Check the bytes behind a log that was cut, or in which a write has failed."""
         for base in log.segments.bases:
             first = max(log.end, base)
             count = base + self._segment_bytes - first

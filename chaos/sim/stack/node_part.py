@@ -8,7 +8,7 @@ were a node. A `NodePart` is kept when the process of its node ends.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from chaos.sim.engine.disk import SimDisk
 from chaos.sim.stack.held_entries import HeldEntries, check_majority
@@ -19,7 +19,7 @@ from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core import Divergences, Raft, Role
 from raft.errors import CannotApplyError
-from store import CommitLog, Header, Snapshot
+from store import CommitLog, Header, NoSpaceError, Snapshot
 
 DATA = Path("/data")
 
@@ -251,7 +251,7 @@ class NodePart:
 
     def _watch_log(self, log: CommitLog) -> None:
         """Begin to record which entries this log drops."""
-        truncate, reset, held = log.truncate, log.reset, self.held
+        truncate, reset, append, write, held = log.truncate, log.reset, log.append, log.write, self.held
 
         def cutting(last_index: int) -> None:
             held.cuts(log, last_index)
@@ -262,6 +262,22 @@ class NodePart:
             held.replaces(log, snapshot)
             reset(snapshot)
 
+        def appending(*arguments: Any, **settings: Any) -> list[Header]:
+            try:
+                return append(*arguments, **settings)
+            except NoSpaceError:
+                held.has_cut(log)
+                raise
+
+        def writing(*arguments: Any, **settings: Any) -> None:
+            try:
+                write(*arguments, **settings)
+            except NoSpaceError:
+                held.has_cut(log)
+                raise
+
+        log.append = appending  # type: ignore[method-assign]
+        log.write = writing  # type: ignore[method-assign]
         log.truncate = cutting  # type: ignore[method-assign]
         log.reset = replacing  # type: ignore[method-assign]
         held.opened(log, self._home.disk)

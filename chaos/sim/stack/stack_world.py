@@ -122,6 +122,7 @@ class StackWorld:
             rosters,
             self._make_operator(),
             self.workload,
+            self.consumption,
             self.records.fail,
             self.happened,
         )
@@ -227,6 +228,7 @@ class StackWorld:
         )
 
     def _watched_call(self, node: StackNode, method: str, handler: Handler) -> Handler:
+        handler = self._faults.watched(node, method, handler)
         return self._access_watch.watched(node, method, handler) if self.options.authentication else handler
 
     def _make_client(self, number: int, credentials: SimCredentials | None = None) -> ClientProcess:
@@ -394,7 +396,13 @@ class StackWorld:
     def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
-        self.records.of(shard).committed(RecordedEntry(header.term, header.chain))
+        record = self.records.of(shard)
+        record.committed(RecordedEntry(header.term, header.chain))
+        if index > log.whole.first_index:
+            before = log.whole.reading.header(index - 1).append_time_ms
+            if header.append_time_ms < before:
+                told = f"entry {index} is dated {before - header.append_time_ms} ms before the entry before it"
+                record.judge("append times never go back", told)
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
         if header.kind is EntryKind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             home = self._homes.setdefault((header.topic_id, header.queue), shard)

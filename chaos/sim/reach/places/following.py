@@ -24,7 +24,7 @@ PLACES = (
     Place("follower: cannot write, and has the range already", f"{FOLLOWER}.on_append", "self._accept(append)",
           "not self._server.writable", protocol=100, stack=500),
     Place("follower: a write is durable whose entries were cut", f"{SERVER}.persisted", "if token < self._valid_from",
-          "token < self._valid_from", protocol=RARE, stack=2000),
+          "token < self._valid_from", protocol=20_000, stack=2000),
     Place("follower: owes an acknowledgement of entries that were cut", f"{FOLLOWER}.on_cut", "",
           "self._owed > self._server.matched", protocol=200, stack=RARE),
 

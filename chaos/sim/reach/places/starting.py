@@ -29,7 +29,7 @@ PLACES = (
           stack=RARE),
     Place("recovery: the log ends before its checkpoint", f"{RECOVERY}._read", "raise LogDamagedError", stack=2000),
     Place("recovery: the log ends elsewhere than at the orderly stop", f"{RECOVERY}._compare", "raise LogDamagedError",
-          stack=RARE),
+          stack=2000),
     Place("recovery: nothing acknowledged can be lost in sync mode", f"{SHARD_LOG}._remember_loss", "return",
           stack=50),
     Place("recovery: the node becomes a suspect in async mode", f"{SHARD_LOG}._remember_loss", "found = Suspect(",
@@ -55,7 +55,7 @@ PLACES = (
     Place("vote: a start finds a slot that was not written completely", f"{VOTES}.open", "sequence, vote = max(",
           "len(valid) == 1 and valid[0][0] > 1", stack=RARE),
 
-    Place("write: a failed write is undone", f"{WRITES}.write", "self._undo(groups[: number + 1], end)", stack=RARE),
+    Place("write: a failed write is undone", f"{WRITES}.write", "self._undo(groups[: number + 1], end)", stack=2000),
     Place("write: a failed write cannot be undone", f"{WRITES}._undo", "self._failure = error", stack=RARE),
     Place("write: a log is cut across segments", f"{WRITES}.erase_after", "self._segments.remove_after(keep)",
           stack=RARE),

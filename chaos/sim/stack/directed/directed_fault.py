@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaos.sim.campaign.swarm import Options
+from chaos.sim.consumers.consumption import SimConsumption
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
+from chaos.sim.engine.rpc_server import Handler
 from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
 from chaos.sim.stack.node import StackNode
@@ -31,6 +33,7 @@ class DirectedTools:
     rosters: Rosters
     operator: SimOperator
     workload: Workload
+    consumption: SimConsumption
     power: PowerFaults
     damages: Damages
     # Record a violation: (invariant, what).
@@ -60,6 +63,10 @@ class DirectedFault:
         """Carry the fault out. `shard` and `node` are the shard and the node that the event hits. Return True if it had
         an effect."""
         raise NotImplementedError
+
+    def watched(self, node: StackNode, method: str, handler: Handler) -> Handler:
+        """Return the handler that this node uses for this call. It can wait before it calls `handler`."""
+        return handler
 
     def heal(self) -> None:
         """End all faults of this kind."""

@@ -18,6 +18,8 @@ from chaos.sim.stack.node import StackNode
 
 class RepairOtherChain(DirectedFault):
     kind = "repair_other_chain"
+    # Which entry is damaged: so many behind the last committed one. At least one more entry follows it.
+    behind_commit = 0
 
     def __init__(self, tools: DirectedTools) -> None:
         super().__init__(tools)
@@ -42,11 +44,16 @@ class RepairOtherChain(DirectedFault):
             commit, last = replica.driver.raft.commit, replica.log.last_index
             successor = self.tools.leader(shard)
             other = successor.part(shard).replica if successor is not None and successor is not node else None
-            if other is not None and replica.log.first_index <= commit < last and other.log.last_index > commit:
+            if (
+                other is not None
+                and replica.log.first_index <= commit < last - self.behind_commit
+                and other.log.last_index > commit
+            ):
                 differs = other.log.first_index <= commit and other.log.chain(commit + 1) != replica.log.chain(
                     commit + 1
                 )
-                if differs and self.tools.damages.flip(node, shard, random, index=commit):
+                index = commit + self.behind_commit
+                if differs and self.tools.damages.flip(node, shard, random, index=index):
                     self.tools.happened[self.kind] += 1
         self.heal()
 
