@@ -18,8 +18,8 @@ from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.errors import LedgerError
 
-# Time between two reads of a guest, in seconds.
-READ_EVERY_S = 1.0
+# A guest reads once while the load sends this many messages.
+SENDS_OF_A_READ = 11.0
 # How long a fetch of a guest that waits for new messages waits.
 LONG_WAIT_MS = 20_000
 
@@ -58,8 +58,9 @@ class Guest:
         self.credentials.replace(credential)
 
     async def _read_on(self) -> None:
+        reads_per_second = self._load.options.sends_per_second / SENDS_OF_A_READ
         while not self._is_over():
-            await asyncio.sleep(self._random.expovariate(1 / READ_EVERY_S))
+            await asyncio.sleep(self._random.expovariate(reads_per_second))
             if self._load.topics:
                 try:
                     await self._read(self._random.choice(self._load.topics))

@@ -25,7 +25,7 @@ NEVER_MS = 1 << 40
 MORE_VOTERS = 0.2
 # Sends per second of all producers of a stack run together; about one in ten is a send_many. Sends are most of the work
 # of a run, and faults need few of them: a run at the lowest rate takes half the CPU time of a run at the highest.
-SENDS_PER_SECOND = (2.5, 5.0, 11.0)
+SENDS_PER_SECOND = (2.0, 5.0, 11.0)
 
 
 @dataclass(frozen=True, slots=True)

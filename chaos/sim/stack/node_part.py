@@ -293,6 +293,10 @@ class NodePart:
         if raft is None or log is None:
             return
         whole = log.whole
+        seen = (raft.commit, raft.durable, raft.term, raft.role, whole.tail)
+        if seen == self._seen and self.held.owed is None and not self.is_planted:
+            return
+        self._seen = seen
         self.held.look(raft, whole, self._home.disk)
         if self.is_planted and not self.is_damaged:
             self.is_planted = False
@@ -300,7 +304,4 @@ class NodePart:
             self._committed = raft.commit
             if wrong := check_majority(raft, whole, self._record.accounts):
                 self._record.judge("a majority has acknowledged", wrong)
-        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.tail.chain)
-        if seen != self._seen:
-            self._seen = seen
-            self._invariants.check(self)
+        self._invariants.check(self)
