@@ -30,7 +30,8 @@ def asked(world: StackWorld, kind: str, at_ms: int = 5_000, for_ms: int = 4_000)
 
 
 @pytest.mark.parametrize(
-    "kind", ["mute_followers", "no_room", "clock_leap", "repair_other_chain", "half_write", "repair_from_lagging"]
+    "kind",
+    ["mute_followers", "no_room", "clock_leap", "repair_other_chain", "half_write", "half_vote", "repair_from_lagging"],
 )
 def test_a_directed_fault_happens_and_the_cluster_keeps_its_promises(new_world: NewStackWorld, kind: str) -> None:
     world = new_world(options(faults=(kind,)))

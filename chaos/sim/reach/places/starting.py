@@ -53,7 +53,7 @@ PLACES = (
           stack=RARE),
     Place("vote: a save fails", f"{VOTES}.save", "self._failure = error", stack=RARE),
     Place("vote: a start finds a slot that was not written completely", f"{VOTES}.open", "sequence, vote = max(",
-          "len(valid) == 1 and valid[0][0] > 1", stack=RARE),
+          "len(valid) == 1 and valid[0][0] > 1", stack=500),
 
     Place("write: a failed write is undone", f"{WRITES}.write", "self._undo(groups[: number + 1], end)", stack=2000),
     Place("write: a failed write cannot be undone", f"{WRITES}._undo", "self._failure = error", stack=RARE),
