@@ -1,7 +1,8 @@
 """Checks that the wrong clock of a minority does not date entries.
 
     upper bound    An entry is dated at most 5 s after the newest time that the clocks of a majority of voters may have
-                   shown: of each voter, the fastest clock that it has had in the run.
+                   shown: of each voter, the fastest clock that it has had in the run. After a change of voters, a leader
+                   that was told too few of their clocks goes on from the time that it agreed with the voters before.
     lower bound    An entry is dated at most 5 s before the newest time that a majority of the clocks has reached that
                    the leader was told. A voter whose clock the leader was not told counts as behind all others.
     told           A voter tells the time of its own clock.
@@ -10,6 +11,8 @@ The clocks are those of the simulation, so the code that agrees on a time is not
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from chaos.sim.invariants import Invariants
 from chaos.sim.protocol.node import ProtocolNode
@@ -33,6 +36,8 @@ class AppendTimes:
         self._told: dict[int, tuple[int, dict[int, tuple[float, float]]]] = {}
         # Node -> (its process, term, index up to which the entries of the leader were checked).
         self._checked: dict[int, tuple[int, int, int]] = {}
+        # Node -> (its process, all sets of voters that it has known).
+        self._voters: dict[int, tuple[int, list[tuple[int, ...]]]] = {}
 
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         if isinstance(message, HeartbeatResponse | VoteResponse) and message.wall_ms != node.wall_ms():
@@ -51,6 +56,7 @@ class AppendTimes:
         offset = node.clock_off_ms
         self._fastest[node.node] = max(offset, self._fastest.get(node.node, offset))
         raft, log = node.driver.raft, node.log
+        self._note_voters(node)
         if raft.role is not Role.LEADER:
             return
         life, term, checked = self._checked.get(node.node, (0, 0, 0))
@@ -68,11 +74,12 @@ class AppendTimes:
         voters, now = sorted(node.driver.raft.configuration.voters), node.true_ms()
         offset = node.log.header(index).append_time_ms - now
         needed = majority(voters)
-        fastest = sorted((self._fastest.get(voter, 0) for voter in voters), reverse=True)
-        if offset > fastest[needed - 1] + TOLERANCE_MS:
+        newest = max(map(self._newest, self._voters[node.node][1]))
+        if offset > newest + TOLERANCE_MS:
             self._fail(
                 "append times follow a majority",
-                f"leader {node.node} dates entry {index} {offset / 1000:,.1f} s ahead; clocks of voters: {fastest} ms",
+                f"leader {node.node} dates entry {index} {offset / 1000:,.1f} s ahead; the clocks of a majority of its "
+                f"voters were at most {newest / 1000:,.1f} s ahead",
             )
         known = self._known(node, voters, now / 1000)
         if len(known) >= needed and len(voters) > 1 and offset < known[needed - 1] - TOLERANCE_MS:
@@ -80,6 +87,20 @@ class AppendTimes:
                 "append times follow a majority",
                 f"leader {node.node} dates entry {index} {-offset / 1000:,.1f} s behind; told clocks: {known} ms",
             )
+
+    def _note_voters(self, node: ProtocolNode) -> None:
+        life, known = self._voters.get(node.node, (0, []))
+        voters = node.driver.raft.configuration.voters
+        if life != node.life:
+            known = []
+            self._voters[node.node] = (node.life, known)
+        if voters and voters not in known:
+            known.append(voters)
+
+    def _newest(self, voters: Sequence[int]) -> int:
+        """Return the largest offset that the clocks of a majority of these voters may have reached, in ms."""
+        fastest = sorted((self._fastest.get(voter, 0) for voter in voters), reverse=True)
+        return fastest[majority(voters) - 1]
 
     def _known(self, node: ProtocolNode, voters: list[int], now_s: float) -> list[float]:
         """Return the offsets of the clocks that this leader knows, the largest first."""

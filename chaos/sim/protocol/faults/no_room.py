@@ -55,8 +55,8 @@ class NoRoom(PromisedFault):
     def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         if not isinstance(message, VoteRequest) or message.transfer or node.has_room:
             return
-        if self._roles.get(node.node) is not Role.FOLLOWER:
-            return  # it stood before
+        if self._roles.get(node.node) is not Role.FOLLOWER or node.driver.raft.role is Role.FOLLOWER:
+            return  # it stood before, or it asked when it stood, and the request waited until its vote was saved
         life, ticks = self._silent.get(node.node, (0, 0))
         ticks += 1  # a tick is counted after what the node does in it
         several = len(node.driver.raft.configuration.voters) > 1
