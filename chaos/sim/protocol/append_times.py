@@ -1,8 +1,9 @@
 """Checks that the wrong clock of a minority does not date entries.
 
     upper bound    An entry is dated at most 5 s after the newest time that the clocks of a majority of voters may have
-                   shown: of each voter, the fastest clock that it has had in the run. After a change of voters, a leader
-                   that was told too few of their clocks goes on from the time that it agreed with the voters before.
+                   shown: of each voter, the fastest clock that it has had in the run. After a change of voters, a
+                   leader that was told too few of their clocks goes on from the time that it agreed with the voters
+                   before.
     lower bound    An entry is dated at most 5 s before the newest time that a majority of the clocks has reached that
                    the leader was told. A voter whose clock the leader was not told counts as behind all others.
     told           A voter tells the time of its own clock.
