@@ -41,9 +41,9 @@ READS_AFTER_ELECTION_S = (0.05, 0.2, 0.5, 1.0)
 
 _EVENT = struct.Struct("<dIQQQI")
 
-# This long after the last fault, no message that was sent before arrives any more: a clog lasts 8 s, and a copy comes 30 s
-# late. A message of an ended process never arrives on the streams of the next one, as it can here. So the streams break
-# once more, and a leader that took such a message for the answer to its question asks again.
+# This long after the last fault, no message that was sent before arrives any more: a clog lasts 8 s, and a copy comes
+# 30 s late. A message of an ended process never arrives on the streams of the next one, as it can here. So the streams
+# break once more, and a leader that took such a message for the answer to its question asks again.
 LATEST_S = 40.0
 
 
