@@ -182,8 +182,9 @@ class Fetcher:
         return error_of_any
 
     def _failed(self, cursors: Sequence[Cursor], address: str, error: LedgerError) -> LedgerError | None:
-        """Return the error of a fetch that may succeed later. Store any other error in the cursors."""
-        if error.retriable:
+        """Return the error of a fetch that may succeed later. Store any other error in the cursors. An
+        AuthenticationError may end: an administrator may have changed the password before its file."""
+        if error.retriable or isinstance(error, AuthenticationError):
             return self._noted(address, error)
         for cursor in cursors:
             cursor.error = error

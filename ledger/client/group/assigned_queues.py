@@ -117,6 +117,13 @@ class AssignedQueues:
         assigned.cursor.paused = False
         self._restart(assigned)
 
+    def fetch_again(self) -> None:
+        """Fetch again from the queues whose fetch ended with an error, from the same offset."""
+        for assigned in self._by_place.values():
+            if assigned.cursor.error is not None:
+                assigned.cursor.seek(assigned.cursor.position)
+                self._restart(assigned)
+
     def finish(self, messages: Iterable[Unit], *, only_held: bool = False) -> None:
         """Mark messages as finished. Messages of queues that this member lost are ignored.
 

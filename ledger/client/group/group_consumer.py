@@ -402,6 +402,13 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             except TimeoutError:
                 return []
 
+    def fetch_again(self) -> None:
+        """Fetch again from the queues whose last read raised an error, from the same offset. For example, an
+        administrator has given back the right to subscribe to the topic.
+        """
+        self._assigned_queues.fetch_again()
+        self._news.set()
+
     def finish(self, *messages: Message[Any] | GroupBatch) -> None:
         """Mark `messages` or batches as consumed, so that the member can acknowledge them. What belongs to a queue that
         the member lost is ignored.

@@ -302,6 +302,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 self._tell_error(error, None)
                 log.warning("the push consumer cannot read messages, trying again: %s", error)
                 await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
+                self._consumer.fetch_again()
                 continue
             began = self._loop.time()
             if not self._ready:

@@ -137,6 +137,12 @@ class GroupConsumer(Lifetime, Generic[Received]):
         self._handed_out = list(batches)
         return batches
 
+    def fetch_again(self) -> None:
+        """Fetch again from the queues whose last read raised an error, from the same offset. For example, an
+        administrator has given back the right to subscribe to the topic.
+        """
+        self._thread.run(made(self._client.fetch_again))
+
     def finish(self, *messages: Message[Any] | GroupBatch) -> None:
         """Mark `messages` or batches as consumed. If `auto_acknowledge` is False, the program must call finish() for
         each message or batch that it has consumed."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
-from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Rule
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Rule
 from tests.cluster.fleet import Fleet
 from tests.cluster.secured import write_secret
-from tests.cluster.waiter import eventually
+from tests.cluster.waiter import eventually, until
 
 PASSWORD = "correct horse battery"
 
@@ -113,6 +113,73 @@ async def test_a_producer_whose_right_comes_back_loses_no_message(fleet: Fleet, 
         second = await producer.send("orders", b"three")
     assert second.offset > first.offset
     assert (await admin.get_message("orders", 0, second.offset)).value == b"three"
+
+
+async def test_a_push_consumer_goes_on_when_its_right_comes_back(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("orders", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "all", "topic:orders")
+    await admin.grant("alice", "subscribe", "group:billing")
+    received, errors = list[bytes](), list[Exception]()
+
+    async def listener(message: Message) -> None:
+        received.append(message.value)
+
+    async with (
+        AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer,
+        AsyncPushConsumer(
+            "orders",
+            group="billing",
+            listener=listener,
+            on_error=lambda error, _: errors.append(error),
+            bootstrap_servers=fleet.bootstrap,
+            user="alice",
+            password=PASSWORD,
+        ),
+    ):
+        await producer.send("orders", b"one")
+        await until(lambda: received == [b"one"], "the first message arrives")
+        await admin.revoke("alice", "all", "topic:orders")
+        await until(lambda: bool(errors), "the consumer is refused")
+        await admin.grant("alice", "all", "topic:orders")
+        await producer.send("orders", b"two")
+        await until(lambda: received == [b"one", b"two"], "the second message arrives")
+
+
+async def test_a_push_consumer_goes_on_when_its_password_is_right_again(
+    fleet: Fleet, admin: AsyncAdmin, tmp_path: Path
+) -> None:
+    await admin.create_topic("orders", queues=1)
+    await admin.add_user("alice", PASSWORD)
+    await admin.grant("alice", "all", "topic:orders")
+    await admin.grant("alice", "subscribe", "group:billing")
+    file = tmp_path / "alice"
+    file.write_text(PASSWORD)
+    received, errors = list[bytes](), list[Exception]()
+
+    async def listener(message: Message) -> None:
+        received.append(message.value)
+
+    async with (
+        AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer,
+        AsyncPushConsumer(
+            "orders",
+            group="billing",
+            listener=listener,
+            on_error=lambda error, _: errors.append(error),
+            bootstrap_servers=fleet.bootstrap,
+            user="alice",
+            password_file=file,
+            request_timeout_ms=1_000,
+        ),
+    ):
+        await producer.send("orders", b"one")
+        await until(lambda: received == [b"one"], "the first message arrives")
+        await admin.rotate_user("alice", "another password")
+        await until(lambda: any(isinstance(each, AuthenticationError) for each in errors), "the consumer is refused")
+        file.write_text("another password")
+        await producer.send("orders", b"two")
+        await until(lambda: received == [b"one", b"two"], "the second message arrives")
 
 
 async def test_a_new_password_in_the_file_is_taken_without_a_restart(
