@@ -50,6 +50,8 @@ class HeldEntries:
         self.acknowledged = Tail(0, 0)
         # What the node acknowledged before its disk lost a part of it, until the node holds that again.
         self.owed: Tail | None = None
+        # The last entry of the log when the node was no suspect any more, while its mark is still there; else 0.
+        self._trusted_at = 0
         self._node = node
         self._log_directory, self._mark = directory / "log", directory / "suspect"
         self._segment_bytes = segment_bytes
@@ -163,6 +165,7 @@ class HeldEntries:
     def _look_at_suspect(self, raft: Raft, log: CommitLog, disk: SimDisk, owed: Tail) -> None:
         is_marked = disk.has(self._mark)
         if raft.is_suspect:
+            self._trusted_at = 0
             if not is_marked:
                 self._fail("a suspect is marked", f"node {self._node} is a suspect, but its disk has no mark")
                 self.owed = None
@@ -174,9 +177,12 @@ class HeldEntries:
                 f"and its log ends with entry {log.last_index} of term {log.tail.term}",
             )
             self.owed = None
-        elif not is_marked:
-            self._check_flushed(log, disk, min(owed.last, log.last_index))
-            self.owed = None
+        elif is_marked:
+            self._trusted_at = self._trusted_at or log.last_index
+        else:
+            # Entries that came after it was trusted are not those that it owes, even if their indexes are.
+            self._check_flushed(log, disk, min(owed.last, self._trusted_at or log.last_index))
+            self.owed, self._trusted_at = None, 0
 
     def _check_flushed(self, log: CommitLog, disk: SimDisk, index: int) -> None:
         if index < log.first_index:
