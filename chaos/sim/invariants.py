@@ -18,9 +18,11 @@ that implement `SimNode`: the nodes of both worlds of the simulator, and the Raf
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from chaos.sim.world import InvariantViolation, SimNode, SimNodeLog
 from raft.core import Raft, Role
+from raft.core.quorum import majority
 
 # The checker compares states each time the applied index is a multiple of this number, and at the end of the run.
 DIGEST_EVERY = 64
@@ -244,3 +246,14 @@ class Invariants:
                     (i for i, chain in enumerate(self.committed, 1) if i > len(chains) or chains[i - 1] != chain), 0
                 )
                 self.fail("Leader Completeness", f"node {node} leads term {term} but lacks committed entry {missing}")
+
+
+def wrong_commit(raft: Raft, holders: AbstractSet[int]) -> str:
+    """Return what is wrong with the commit index of a leader if only `holders` have acknowledged the entry, or ""."""
+    voters = raft.configuration.voters
+    # The leader may have appended the newest configuration just after it committed.
+    earlier = raft._server.configurations.voters_before(raft.commit)
+    if any(voting and len(holders & {*voting}) >= majority(voting) for voting in (voters, earlier)):
+        return ""
+    hold = sorted(holders & {*voters})
+    return f"node {raft.node} commits entry {raft.commit}, acknowledged only by {hold} of {sorted(voters)}"

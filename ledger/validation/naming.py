@@ -1,8 +1,8 @@
 """Sentences about topics whose names are not known where the sentence is made.
 
 Entries name topics by their ids, and only a replay of the log knows the names. A span reader therefore makes a
-`TopicText`, and whoever has the names renders it. Names are never searched for in finished sentences: a topic may be
-called `3`, so its name may look like an id.
+`TopicText`, and the code that has the names renders it. Names are never searched for in finished sentences: a topic may
+be called `3`, so its name may look like an id.
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chaos.sim.campaign.swarm import Options
-from chaos.sim.invariants import Invariants
+from chaos.sim.invariants import Invariants, wrong_commit
 from chaos.sim.protocol.node import ProtocolNode
 from raft.core import AppendResponse, HeartbeatResponse, Raft, RaftMessage, Role
-from raft.core.quorum import majority
 
 
 class _Account:
@@ -52,7 +51,7 @@ class Suspicions:
         self._lost.setdefault(node.node, []).append([entry.header.chain for entry in node.log.entries])
 
     def wiped(self, node: ProtocolNode) -> None:
-        """The node has another disk, and nobody expects that it holds something."""
+        """The node has an empty disk, and owes nothing any more."""
         self._lost.pop(node.node, None)
 
     def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
@@ -111,15 +110,8 @@ class Suspicions:
     def _committed(self, raft: Raft, account: _Account) -> None:
         holders = {voter for voter, match in account.acknowledged.items() if match >= raft.commit}
         holders = {voter for voter in holders if not self._is_suspect(account, voter)} | {raft.node}
-        # The leader may have appended the newest configuration just after it committed.
-        earlier = raft._server.configurations.voters_before(raft.commit)
-        voters = raft.configuration.voters
-        if not any(voting and len(holders & {*voting}) >= majority(voting) for voting in (voters, earlier)):
-            hold = sorted(holders & {*voters})
-            self._fail(
-                "a majority has acknowledged",
-                f"node {raft.node} commits entry {raft.commit}, acknowledged only by {hold} of {sorted(voters)}",
-            )
+        if wrong := wrong_commit(raft, holders):
+            self._fail("a majority has acknowledged", wrong)
 
     def _fail(self, invariant: str, what: str) -> None:
         if self._judges:

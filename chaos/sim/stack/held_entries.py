@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chaos.sim.engine.disk import SimDisk
+from chaos.sim.invariants import wrong_commit
 from raft.core import Raft, Role
-from raft.core.quorum import majority
 from store import CommitLog, Snapshot
 from store.disk.numbered import name_of
 
@@ -233,11 +233,6 @@ def check_majority(raft: Raft, log: CommitLog, accounts: Mapping[int, HeldEntrie
     """Return what is wrong with what this leader has committed, or ""."""
     if raft.commit < log.first_index:
         return ""
-    committed, voters = Tail(log.term(raft.commit), raft.commit), raft.configuration.voters
-    # The leader may have appended the newest configuration just after it committed.
-    earlier = raft._server.configurations.voters_before(raft.commit)
+    committed = Tail(log.term(raft.commit), raft.commit)
     holders = {voter for voter, account in accounts.items() if account.acknowledged >= committed}
-    if any(voting and len(holders & {*voting}) >= majority(voting) for voting in (voters, earlier)):
-        return ""
-    hold = sorted(holders & {*voters})
-    return f"node {raft.node} commits entry {raft.commit}, acknowledged only by {hold} of {sorted(voters)}"
+    return wrong_commit(raft, holders)

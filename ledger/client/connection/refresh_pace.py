@@ -18,7 +18,8 @@ from ledger.client.connection.backoff import Backoff
 
 # How long the waits stay short, in seconds: longer than an election takes after the death of a leader.
 OFTEN_S = 3.0
-# If nobody asks for routes for this long, in seconds, the trouble is over. Calls try again at least once a second.
+# If the client does not ask for routes for this long, in seconds, the trouble is over. Calls try again at least once a
+# second.
 QUIET_S = 2.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -115,71 +116,59 @@ async def test_a_producer_whose_right_comes_back_loses_no_message(fleet: Fleet, 
     assert (await admin.get_message("orders", 0, second.offset)).value == b"three"
 
 
-async def test_a_push_consumer_goes_on_when_its_right_comes_back(fleet: Fleet, admin: AsyncAdmin) -> None:
+@dataclass
+class Trial:
+    """A producer of the administrator, and what a push consumer of alice has received and was told."""
+
+    producer: AsyncProducer
+    received: list[bytes] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    async def listener(self, message: Message) -> None:
+        self.received.append(message.value)
+
+
+@pytest.fixture
+async def trial(fleet: Fleet, admin: AsyncAdmin, tmp_path: Path) -> AsyncIterator[Trial]:
+    """A push consumer that has received its first message. Its password is in the file `alice`."""
     await admin.create_topic("orders", queues=1)
     await admin.add_user("alice", PASSWORD)
     await admin.grant("alice", "all", "topic:orders")
     await admin.grant("alice", "subscribe", "group:billing")
-    received, errors = list[bytes](), list[Exception]()
-
-    async def listener(message: Message) -> None:
-        received.append(message.value)
-
-    async with (
-        AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer,
-        AsyncPushConsumer(
+    (tmp_path / "alice").write_text(PASSWORD)
+    async with AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer:
+        trial = Trial(producer)
+        async with AsyncPushConsumer(
             "orders",
             group="billing",
-            listener=listener,
-            on_error=lambda error, _: errors.append(error),
+            listener=trial.listener,
+            on_error=lambda error, _: trial.errors.append(error),
             bootstrap_servers=fleet.bootstrap,
             user="alice",
-            password=PASSWORD,
-        ),
-    ):
-        await producer.send("orders", b"one")
-        await until(lambda: received == [b"one"], "the first message arrives")
-        await admin.revoke("alice", "all", "topic:orders")
-        await until(lambda: bool(errors), "the consumer is refused")
-        await admin.grant("alice", "all", "topic:orders")
-        await producer.send("orders", b"two")
-        await until(lambda: received == [b"one", b"two"], "the second message arrives")
+            password_file=tmp_path / "alice",
+            request_timeout_ms=1_000,
+        ):
+            await producer.send("orders", b"one")
+            await until(lambda: trial.received == [b"one"], "the first message arrives")
+            yield trial
+
+
+async def test_a_push_consumer_goes_on_when_its_right_comes_back(admin: AsyncAdmin, trial: Trial) -> None:
+    await admin.revoke("alice", "all", "topic:orders")
+    await until(lambda: bool(trial.errors), "the consumer is refused")
+    await admin.grant("alice", "all", "topic:orders")
+    await trial.producer.send("orders", b"two")
+    await until(lambda: trial.received == [b"one", b"two"], "the second message arrives")
 
 
 async def test_a_push_consumer_goes_on_when_its_password_is_right_again(
-    fleet: Fleet, admin: AsyncAdmin, tmp_path: Path
+    admin: AsyncAdmin, trial: Trial, tmp_path: Path
 ) -> None:
-    await admin.create_topic("orders", queues=1)
-    await admin.add_user("alice", PASSWORD)
-    await admin.grant("alice", "all", "topic:orders")
-    await admin.grant("alice", "subscribe", "group:billing")
-    file = tmp_path / "alice"
-    file.write_text(PASSWORD)
-    received, errors = list[bytes](), list[Exception]()
-
-    async def listener(message: Message) -> None:
-        received.append(message.value)
-
-    async with (
-        AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer,
-        AsyncPushConsumer(
-            "orders",
-            group="billing",
-            listener=listener,
-            on_error=lambda error, _: errors.append(error),
-            bootstrap_servers=fleet.bootstrap,
-            user="alice",
-            password_file=file,
-            request_timeout_ms=1_000,
-        ),
-    ):
-        await producer.send("orders", b"one")
-        await until(lambda: received == [b"one"], "the first message arrives")
-        await admin.rotate_user("alice", "another password")
-        await until(lambda: any(isinstance(each, AuthenticationError) for each in errors), "the consumer is refused")
-        file.write_text("another password")
-        await producer.send("orders", b"two")
-        await until(lambda: received == [b"one", b"two"], "the second message arrives")
+    await admin.rotate_user("alice", "another password")
+    await until(lambda: any(isinstance(each, AuthenticationError) for each in trial.errors), "the consumer is refused")
+    (tmp_path / "alice").write_text("another password")
+    await trial.producer.send("orders", b"two")
+    await until(lambda: trial.received == [b"one", b"two"], "the second message arrives")
 
 
 async def test_a_new_password_in_the_file_is_taken_without_a_restart(

@@ -5,8 +5,8 @@ being claimed or reset.
     an operator resets the queue, or                               a reset or claim
     the member stands still and loses it                           is on its way into the log
 
-The entry of the move would come after the entry of the claim, and nobody checks a move when it is applied. The leader
-must refuse it.
+The entry of the move would come after the entry of the claim, and a replica does not check a move when it applies it.
+The leader must refuse the move.
 """
 
 from __future__ import annotations
