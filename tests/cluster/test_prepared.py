@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,9 @@ pytestmark = pytest.mark.real
 
 
 def test_a_command_that_does_not_end_in_time_is_killed(tmp_path: Path) -> None:
-    never, ours = os.pipe()  # nobody writes, so the command waits for messages
-    with open(os.devnull, "wb") as nothing, open(never, "rb"), open(ours, "wb"):
-        streams = [never, nothing.fileno(), nothing.fileno()]
-        command = ["produce", "t", "--bootstrap-servers", "127.0.0.1:1"]
+    # The system accepts the connection, and then the command waits for an answer.
+    with socket.create_server(("127.0.0.1", 0)) as silent, open(os.devnull, "r+b") as nothing:
+        command = ["produce", "t", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}"]
         with pytest.raises(TimeoutError, match="did not end within"):
-            prepared().run(command, tmp_path, os.environ, streams, 0.1)
+            prepared().run(command, tmp_path, os.environ, [nothing.fileno()] * 3, 0.1)
     assert b"Usage" in run("--help").stdout, "the next command gets its own answer"
