@@ -12,8 +12,8 @@ comes, so a slow network does not look like a mute follower. The wait grows for 
 need long to arrive are not sent in vain again and again.
 
 A follower with a slow or full disk, and a follower that waits for an fsync, are not mute: they say that they owe an
-answer. So does a follower with a program from before this rule. If only mute followers keep a leader from committing,
-the leader steps down, and for some time does not stand.
+answer. So does a follower with a program from before this rule. If mute followers keep a leader from committing,
+together with followers that are not heard or without them, the leader steps down, and for some time does not stand.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An entry of the leader's *own term* is committed when a majority holds it; all e
 (section 5.4.2). Each leadership has its own Leader object.
 
 A leader steps down if it hears no majority, if it has handed leadership over, if its disk is too slow, or if mute
-followers keep it from committing. A leader also steps down if a committed configuration does not contain it, or if it
-diverges from too many voters. A leader whose disk has no room for new data hands leadership to a voter with room;
-without such a voter it keeps leading, so that the shard can be read.
+followers, with silent ones or without, keep it from committing. A leader also steps down if a committed configuration
+does not contain it, or if it diverges from too many voters. A leader whose disk has no room for new data hands
+leadership to a voter with room; without such a voter it keeps leading, so that the shard can be read.
 """
 
 from __future__ import annotations
@@ -393,17 +393,18 @@ class Leader:
 
     @property
     def is_unacknowledged(self) -> bool:
-        """Return True if this leader cannot commit the entries that it holds, only because followers that answer
-        heartbeats acknowledge nothing."""
+        """Return True if this leader cannot commit the entries that it holds, because followers that answer heartbeats
+        acknowledge nothing, and perhaps because others are not heard."""
         return self._waits_for(lambda progress: not progress.answers.are_missing)
 
     def _waits_for(self, answers: Callable[[FollowerProgress], bool]) -> bool:
         """Return True if held entries wait to be committed, and this server is no majority together with the followers
-        for which `answers` is True."""
+        that are heard and for which `answers` is True. A follower that is not heard acknowledges nothing either."""
         server = self._server
         if server.durable <= server.commit:
             return False
-        return sum(self._of_voters(True, answers)) < majority(server.voters)
+        able = self._of_voters(True, lambda progress: self._hears(progress) and answers(progress))
+        return sum(able) < majority(server.voters)
 
     def _reopen_silent_streams(self) -> None:
         """Count a tick for every follower. Ask the driver to open the streams again whose followers answer only
@@ -429,9 +430,12 @@ class Leader:
         6.2).
 
         A leader that cannot reach a majority steps down, so that clients look for the new leader."""
-        now, patience = self._server.ticks, self._timing.election_ticks
-        heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
+        heard = self._of_voters(True, self._hears)
         return sum(heard) >= majority(self._server.voters)
+
+    def _hears(self, progress: FollowerProgress) -> bool:
+        """Return True if this leader heard the follower within an election timeout."""
+        return self._server.ticks - progress.heard_at < self._timing.election_ticks
 
     def _of_voters(self, own: int, of: Callable[[FollowerProgress], int]) -> list[int]:
         """Return one value for each voter: `own` for this server, and `of(progress)` for every other voter."""

@@ -147,8 +147,8 @@ class Raft:
 
     @property
     def is_unacknowledged(self) -> bool:
-        """Return True if this leader cannot commit, only because followers that answer heartbeats acknowledge
-        nothing."""
+        """Return True if this leader cannot commit, because followers that answer heartbeats acknowledge nothing, and
+        perhaps because others are not heard."""
         return isinstance(self._role, Leader) and self._role.is_unacknowledged
 
     @property

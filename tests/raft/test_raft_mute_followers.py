@@ -71,6 +71,20 @@ def test_a_leader_that_no_majority_acknowledges_says_so_and_then_steps_down() ->
     assert reopened(network) == [2, 3] * MUTE_AFTER
 
 
+def test_a_mute_and_a_silent_follower_are_no_majority_with_their_leader() -> None:
+    """For example: the disk of one voter was wiped, and nobody has added it again."""
+    network = led()
+    network.isolate(3)
+    network.propose(1, "a")
+    run(network, 3 * ELECTION_TICKS, mute=[2])
+    assert network.raft(1).is_unacknowledged
+    run(network, UNTIL_MUTE, mute=[2])
+    assert network.raft(1).role is Role.FOLLOWER
+    network.run(YIELD_PATIENCE * ELECTION_TICKS)
+    assert network.leaders == [2], "node 1 acknowledges what node 2 sends"
+    assert network.raft(2).commit == network.raft(2).log.last_index
+
+
 def test_a_leader_that_stepped_down_lets_another_one_stand() -> None:
     network = led()
     network.propose(1, "a")
