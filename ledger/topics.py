@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
+from ledger.timed import TIMED_TOPIC
 
 # The shard that stores the list of topics and the list of shards.
 TOPICS_SHARD = 0
@@ -52,16 +53,16 @@ def validate_topic_name(name: str) -> None:
 
 
 def validate_stored_name(name: str) -> None:
-    """Raise an error if no topic of this name can exist: neither a user's topic nor a consumer group's retry or
-    dead-letter topic.
+    """Raise an error if no topic of this name can exist: neither a user's topic, nor a consumer group's retry or
+    dead-letter topic, nor the topic of waiting messages.
 
     Raises InvalidTopicNameError, or InvalidGroupNameError if the name after `%RETRY%` or `%DLQ%` is invalid.
     """
     consumer_group = consumer_group_of(name)
-    if consumer_group is None:
-        validate_topic_name(name)
-    else:
+    if consumer_group is not None:
         validate_group_name(consumer_group)
+    elif name != TIMED_TOPIC:
+        validate_topic_name(name)
 
 
 def validate_queue_count(queues: int) -> None:

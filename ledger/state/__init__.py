@@ -16,10 +16,12 @@ This list has the modules in reading order.
     consumer_group_table.py  the members and assignments of consumer groups
     consumption.py           applies the commands of consumer groups to both tables
     access_table.py          users, their rules, and delegated tokens
+    timed_table.py           which waiting messages were delivered
     encoding.py              the state as bytes
     access_encoding.py       the users as bytes
     consumption_encoding.py  the state of consumer groups as bytes
     projected.py             Projected: the state with the leader's uncommitted entries
+    projected_timed.py       the waiting messages that uncommitted entries deliver or cancel
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from ledger.state.machine import CommandResult, CommittedBatch, DeletedTopic, St
 from ledger.state.producers import ProducerLimits, ProducerQueue
 from ledger.state.projected import Projected
 from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, SequenceGap
+from ledger.state.timed_table import TimedCursor, TimedMessage, UndeliveredMessages
 from ledger.state.topic_table import Topic
 
 __all__ = [
@@ -52,6 +55,9 @@ __all__ = [
     "QueueResults",
     "SequenceGap",
     "State",
+    "TimedCursor",
+    "TimedMessage",
     "Topic",
     "TopicQueueId",
+    "UndeliveredMessages",
 ]

@@ -8,6 +8,8 @@ a replica applies the command.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ledger.access.password import validate_verifier
 from ledger.access.rules import Rule, validate_rule, validate_user_name
 from ledger.errors import InvalidArgumentError
@@ -18,6 +20,7 @@ from ledger.state.commands import (
     AddUser,
     AlterTopic,
     BeginAccess,
+    CancelTimed,
     Command,
     CreateTopic,
     DelegateToken,
@@ -29,6 +32,7 @@ from ledger.state.commands import (
     RevokeRules,
     RotateUser,
     SetRocketmqSecret,
+    SettleTimed,
     TopicOpened,
 )
 from ledger.state.shard_table import MAX_SHARDS
@@ -49,6 +53,10 @@ MAX_RULES_OF_A_COMMAND = 1_000
 MAX_RULES_OF_A_TOKEN = 32
 MIN_TOKEN_TTL_MS = 1_000
 MAX_TOKEN_TTL_MS = 30 * 86_400_000
+# Of a queue: the state stores offsets in 64 bits with a sign.
+MAX_OFFSET = (1 << 63) - 1
+# Waiting messages of one command.
+MAX_TIMED_ITEMS = 4_096
 
 
 def check_command(command: Command, shard: int) -> None:
@@ -119,6 +127,16 @@ def check_values(command: Command) -> None:
                 raise InvalidArgumentError(
                     f"An encrypted secret can have at most {MAX_ENCRYPTED_BYTES} bytes, and not {len(encrypted)}."
                 )
+        case SettleTimed(through_ms, through_identity, seen, settled):
+            _check_turn(through_ms, through_identity, seen, settled)
+        case CancelTimed(items):
+            if not 1 <= len(items) <= MAX_TIMED_ITEMS:
+                raise InvalidArgumentError(
+                    f"{len(items)} waiting messages were given: cancel 1 to {MAX_TIMED_ITEMS} at a time."
+                )
+            for identity, delivery_ms in items:
+                _check_identity(identity)
+                _check_delivery_time(delivery_ms)
 
 
 def _check_access(command: AccessCommand) -> None:
@@ -161,6 +179,28 @@ def _check_rules(rules: tuple[Rule, ...]) -> None:
 def _check_digest(what: str, digest: bytes) -> None:
     if len(digest) != DIGEST_BYTES:
         raise InvalidArgumentError(f"The {what} needs {DIGEST_BYTES} bytes, and not {len(digest)}.")
+
+
+def _check_turn(through_ms: int, through_identity: int, seen: int, settled: tuple[int, ...]) -> None:
+    _check_delivery_time(through_ms)
+    _check_identity(through_identity)
+    _check_identity(seen)
+    if len(settled) > MAX_TIMED_ITEMS:
+        raise InvalidArgumentError(f"A turn can settle at most {MAX_TIMED_ITEMS} messages, and not {len(settled)}.")
+    if any(later <= earlier for earlier, later in pairwise(settled)):
+        raise InvalidArgumentError("The identities that a turn settles without delivery must rise.")
+    if settled:
+        _check_identity(settled[-1])
+
+
+def _check_identity(identity: int) -> None:
+    if not 0 <= identity <= MAX_OFFSET:
+        raise InvalidArgumentError(f"No message can have the offset {identity}: offsets are 0 to {MAX_OFFSET}.")
+
+
+def _check_delivery_time(time_ms: int) -> None:
+    if not 0 <= time_ms <= MAX_TIME_MS:
+        raise InvalidArgumentError(f"A message cannot be delivered at {time_ms} ms since 1970: use 0 to {MAX_TIME_MS}.")
 
 
 def _check_topic_id(topic_id: int) -> None:

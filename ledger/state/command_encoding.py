@@ -18,6 +18,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    CancelTimed,
     ClaimedQueue,
     ClaimQueues,
     Command,
@@ -43,9 +44,11 @@ from ledger.state.commands import (
     RevokeRules,
     RotateUser,
     SetRocketmqSecret,
+    SettleTimed,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
+from ledger.state.timed_table import TimedMessage
 from ledger.v1 import command_pb2
 
 
@@ -352,6 +355,20 @@ _KINDS = (
         "set_rocketmq_secret",
         lambda it: command_pb2.SetRocketmqSecret(name=it.name, encrypted=it.encrypted),
         lambda wire: SetRocketmqSecret(wire.name, wire.encrypted),
+    ),
+    _Kind(
+        SettleTimed,
+        "settle_timed",
+        lambda it: command_pb2.SettleTimed(
+            through_ms=it.through_ms, through_identity=it.through_identity, seen=it.seen, settled=it.settled
+        ),
+        lambda wire: SettleTimed(wire.through_ms, wire.through_identity, wire.seen, tuple(wire.settled)),
+    ),
+    _Kind(
+        CancelTimed,
+        "cancel_timed",
+        lambda it: command_pb2.CancelTimed(items=[command_pb2.TimedMessage(**each._asdict()) for each in it.items]),
+        lambda wire: CancelTimed(tuple(TimedMessage(each.identity, each.delivery_ms) for each in wire.items)),
     ),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
+from ledger.state.timed_table import TimedMessage
 
 # -- every shard
 
@@ -303,6 +304,27 @@ class SetRocketmqSecret:
     encrypted: bytes
 
 
+# -- waiting messages, in the shard of their target queue
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTimed:
+    """End a turn of delivery: the cursor becomes (`through_ms`, `through_identity`, `seen`). `settled` has the
+    identities that the turn settles without delivery, in rising order."""
+
+    through_ms: int
+    through_identity: int
+    seen: int
+    settled: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimed:
+    """Cancel waiting messages. Messages that were delivered or cancelled before stay as they are."""
+
+    items: tuple[TimedMessage, ...]
+
+
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
@@ -310,4 +332,5 @@ ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsum
 AccessCommand = (
     BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken | SetRocketmqSecret
 )
-Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand
+TimedCommand = SettleTimed | CancelTimed
+Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand | TimedCommand

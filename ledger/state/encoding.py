@@ -18,12 +18,15 @@ All numbers are little-endian, and there are no gaps between the fields.
     each shard       number, number of nodes; the nodes, in order; the incarnation of each  sorted by number
     consumption      encoded by consumption_encoding.py
     feature level    4 bytes; from version 7 on
-    access           bytes that follow; encoded by access_encoding.py; only in version 8
+    access           bytes that follow; encoded by access_encoding.py; from version 8 on
+    timed            time and identity of the cursor, its seen offset, number of open messages; the open messages; only
+                     in version 9
+    each open one    identity, delivery time                                                sorted
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
 on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
-level is 0, version 7 at level 1, and version 8 from level 2 on.
+level is 0, version 7 at level 1, version 8 at level 2, and version 9 from level 3 on.
 """
 
 from __future__ import annotations
@@ -39,17 +42,18 @@ from ledger.state.access_encoding import decode_access, encode_access
 from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
+from ledger.state.timed_table import TimedCursor, TimedTable
 from ledger.state.topic_table import Topic, TopicTable
 from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-# The version of a state at feature level 0, and the version of a state at a higher level.
-VERSION_0, VERSION_1, VERSION = 6, 7, 8
+# The versions of a state at the feature levels 0, 1 and 2, and the version of a state at a higher level.
+VERSION_0, VERSION_1, VERSION_2, VERSION = 6, 7, 8, 9
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -58,6 +62,8 @@ _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
 _HOLD = struct.Struct("<QqqI")
 _SHARD = struct.Struct("<II")
+_TURN = struct.Struct("<qQQI")
+_OPEN = struct.Struct("<Qq")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
@@ -75,11 +81,12 @@ class StateParts(NamedTuple):
     consumption: Consumption
     feature_level: int
     access: AccessTable
+    timed: TimedTable
 
 
 def encode_state(state: StateParts) -> bytes:
     """Encode a state in the format of this module."""
-    topics, next_offsets, producers, holds, shards, consumption, feature_level, access = state
+    topics, next_offsets, producers, holds, shards, consumption, feature_level, access, timed = state
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
     version = _version(feature_level)
@@ -94,9 +101,12 @@ def encode_state(state: StateParts) -> bytes:
     parts.append(consumed)
     if feature_level:
         parts.append(_COUNT.pack(feature_level))
-    if version == VERSION:
+    if version >= VERSION_2:
         encoded = encode_access(access)
         parts += (_COUNT.pack(len(encoded)), encoded)
+    if version >= VERSION:
+        parts.append(_TURN.pack(*timed.cursor, len(timed.open)))
+        parts.extend(_OPEN.pack(*message) for message in sorted(timed.open.items()))
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -112,8 +122,10 @@ def decode_state(data: bytes, limits: ProducerLimits, latest_level: int = LATEST
 
 
 def _version(feature_level: int) -> int:
-    if feature_level >= ACCESS_CONTROL:
+    if feature_level >= TIMED:
         return VERSION
+    if feature_level >= ACCESS_CONTROL:
+        return VERSION_2
     return VERSION_1 if feature_level else VERSION_0
 
 
@@ -154,7 +166,7 @@ def _checked_header(data: bytes) -> list[int]:
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are not a snapshot of the state: fetch it again.")
-    if version not in (VERSION_0, VERSION_1, VERSION):
+    if not VERSION_0 <= version <= VERSION:
         raise InternalError(
             f"A snapshot of the state has version {version}, and this program knows versions {VERSION_0} to "
             f"{VERSION}: use the program that wrote the snapshot."
@@ -192,17 +204,25 @@ class _Reader:
         known_shards = ShardTable([self._shard() for _ in range(shards)])
         consumption = decode_consumption(self._take(consumed))
         feature_level = 0 if self._version == VERSION_0 else self._feature_level()
-        access = self._access() if self._version == VERSION else AccessTable()
+        access = self._access() if self._version >= VERSION_2 else AccessTable()
+        timed = self._timed() if self._version >= VERSION else TimedTable()
 
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
             )
-        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level, access)
+        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level, access, timed)
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _timed(self) -> TimedTable:
+        through_ms, through_identity, seen, count = next(self._each(_TURN, 1))
+        messages = list(self._each(_OPEN, count))
+        timed = TimedTable(TimedCursor(through_ms, through_identity, seen))
+        timed.deliver([identity for identity, _ in messages], [time_ms for _, time_ms in messages])
+        return timed
 
     def _feature_level(self) -> int:
         (level,) = next(self._each(_COUNT, 1))

@@ -9,6 +9,8 @@ Two programs of different versions must compute the same state from the same ent
     1  a command with an impossible value is refused when it is applied, and changes nothing; earlier rules would store
        the value
     2  users, rules, delegated tokens and RocketMQ secrets in shard 0
+    3  waiting messages: the topic `%TIMED`, the commands SettleTimed and CancelTimed, and batches that deliver waiting
+       messages
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -17,9 +19,11 @@ stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
 from __future__ import annotations
 
 # The highest level whose rules this program knows.
-LATEST_LEVEL = 2
+LATEST_LEVEL = 3
 
 # From this level on, `State` checks the values of commands (command_checks.py).
 CHECKED_COMMANDS = 1
 # From this level on, `State` has users, rules and delegated tokens (access_table.py).
 ACCESS_CONTROL = 2
+# From this level on, `State` has waiting messages (timed_table.py).
+TIMED = 3

@@ -1,5 +1,5 @@
-"""The replicated state of a shard: topics, next offsets, producers, consumer groups, progress and holds. The state of
-shard 0 also contains the list of shards, and the users with their rights.
+"""The replicated state of a shard: topics, next offsets, producers, consumer groups, progress, holds, and which waiting
+messages were delivered. The state of shard 0 also contains the list of shards, and the users with their rights.
 
 The state is a pure function of the committed entries in their order. Replicas that have applied the same entries have
 equal states and equal digests. This module uses no clock, no randomness and no I/O; append times are in the entries.
@@ -7,12 +7,12 @@ equal states and equal digests. This module uses no clock, no randomness and no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import xxhash
 
-from ledger.errors import InternalError, InvalidArgumentError, LedgerError
+from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, LedgerError
 from ledger.holds import validate_hold
 from ledger.state.access_table import AccessTable, DelegatedToken, User
 from ledger.state.command_checks import check_values
@@ -25,6 +25,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    CancelTimed,
     ClaimQueues,
     Command,
     CreateTopic,
@@ -49,18 +50,22 @@ from ledger.state.commands import (
     RevokeRules,
     RotateUser,
     SetRocketmqSecret,
+    SettleTimed,
+    TimedCommand,
     TopicCommand,
     TopicOpened,
 )
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import StateParts, decode_state, encode_state
-from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL
+from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL, TIMED
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.shard_table import ShardTable
+from ledger.state.timed_table import TimedCursor, TimedTable, UndeliveredMessages
 from ledger.state.topic_table import Topic, TopicTable
+from ledger.timed import TIMED_TOPIC
 from ledger.topics import validate_queue_count, validate_stored_name
 
 
@@ -88,7 +93,7 @@ class CommittedBatch:
     first_sequence: int
 
 
-CommandResult = Topic | DeletedTopic | Hold | QueueResults | bool | int | None | LedgerError
+CommandResult = Topic | DeletedTopic | UndeliveredMessages | Hold | QueueResults | bool | int | None | LedgerError
 
 
 class State:
@@ -103,6 +108,7 @@ class State:
         self.shards = ShardTable()
         self.consumption = Consumption()
         self.access = AccessTable()
+        self.timed = TimedTable()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -155,13 +161,46 @@ class State:
         topic or dead-letter topic."""
         self.consumption.progress.settle(ConsumedQueue(consumer_group, topic_id, queue), offset)
 
+    def require_timed(self) -> None:
+        """Raise InvalidArgumentError if this shard has no waiting messages, because its feature level is too low."""
+        if self.feature_level < TIMED:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and timed messages need level {TIMED}: some nodes "
+                "run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def check_deletion(self, topic_id: int) -> None:
+        """Raise InvalidArgumentError if the topic is the topic of waiting messages: its offsets would begin again at 0,
+        and so would the identities of waiting messages."""
+        topic = self.topics.get(topic_id)
+        if self.feature_level >= TIMED and topic is not None and topic.name == TIMED_TOPIC:
+            raise InvalidArgumentError(f"{TIMED_TOPIC} cannot be deleted: messages of the cluster may wait in it.")
+
+    def check_delivery(self, identities: Sequence[int], times: Sequence[int], index: int) -> None:
+        """Raise InternalError if the batch of entry `index` cannot deliver these waiting messages. `times` has their
+        delivery times, in ms since 1970."""
+        if self.feature_level < TIMED:
+            raise InternalError(f"The batch at index {index} delivers waiting messages below feature level {TIMED}.")
+        newest, end = max(identities, default=-1), self._timed_end()
+        if newest >= end:
+            raise InternalError(
+                f"The batch at index {index} delivers the waiting message {newest}, and {TIMED_TOPIC} ends at {end}."
+            )
+        self.timed.check_delivery(identities, times)
+
+    def apply_delivery(self, identities: Sequence[int], times: Sequence[int], index: int) -> None:
+        """Open the waiting messages that the batch of entry `index` delivers. The batch itself is applied by
+        `apply_batch`. Raises InternalError like `check_delivery`, and changes nothing then."""
+        self.check_delivery(identities, times, index)
+        self.timed.deliver(identities, times)
+
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`.
 
-        Return the result of the command: a Topic, a DeletedTopic, a Hold, one result for each queue, a bool, a count,
-        or None. If the command is refused, return the LedgerError, which is equal on every replica. Raises
-        InternalError if this program does not know the command. After this error the replica must not apply later
-        entries, because its state would differ from the state of the other replicas.
+        Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a Hold, one result for each
+        queue, a bool, a count, or None. If the command is refused, return the LedgerError, which is equal on every
+        replica. Raises InternalError if this program does not know the command. After this error the replica must not
+        apply later entries, because its state would differ from the state of the other replicas.
         """
         command = decode_command(body)
         self.producers.expire(append_time_ms)
@@ -188,6 +227,7 @@ class State:
             self.consumption,
             self.feature_level,
             self.access,
+            self.timed,
         )
         return encode_state(parts)
 
@@ -198,13 +238,14 @@ class State:
         state = State(limits, latest_level)
         parts = decode_state(data, limits or ProducerLimits(), latest_level)
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
-        state.feature_level, state.access = parts.feature_level, parts.access
+        state.feature_level, state.access, state.timed = parts.feature_level, parts.access, parts.timed
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
         """Apply a command. Raise LedgerError if the command is refused."""
         if self.feature_level >= CHECKED_COMMANDS:
             check_values(command)
+        self._check_name(command)
         match command:
             case CreateTopic() | AlterTopic() | OpenTopic() | TopicOpened() | DeleteTopic():
                 changed = self._apply_to_topics(command, now_ms, index)
@@ -216,8 +257,37 @@ class State:
                 return self._apply_to_group(command, index)
             case ClaimQueues() | AcknowledgeOffsets() | ResetOffsets() | ForgetConsumerGroup():
                 return self._apply_to_progress(command, index)
+            case SettleTimed() | CancelTimed():
+                return self._apply_to_timed(command)
             case _:
                 return self._apply_to_access(command, now_ms, index)
+
+    def _check_name(self, command: Command) -> None:
+        """Raise InvalidTopicNameError for the topic of waiting messages below its feature level. Programs that do not
+        know the level refuse the name, but not in an `OpenTopic` of which they do not check the values."""
+        if not isinstance(command, CreateTopic | OpenTopic) or command.name != TIMED_TOPIC:
+            return
+        is_checked = isinstance(command, CreateTopic) or self.feature_level >= CHECKED_COMMANDS
+        if is_checked and self.feature_level < TIMED:
+            raise InvalidTopicNameError(f"{TIMED_TOPIC!r} is no topic name below feature level {TIMED}.")
+
+    def _apply_to_timed(self, command: TimedCommand) -> UndeliveredMessages | None:
+        self.require_timed()
+        match command:
+            case SettleTimed(through_ms, through_identity, seen, settled):
+                if seen > (end := self._timed_end()):
+                    raise InvalidArgumentError(f"{TIMED_TOPIC} ends at {end}, so no turn can have seen up to {seen}.")
+                self.timed.settle(TimedCursor(through_ms, through_identity, seen), settled)
+                return None
+            case CancelTimed(items):
+                return UndeliveredMessages(items, tuple(self.timed.waits(time, identity) for identity, time in items))
+
+    def _timed_end(self) -> int:
+        """Return the end of this shard's queue of waiting messages, or 0 if this shard has none. Other queues of the
+        topic are in other shards, so this state knows no messages of them."""
+        if (topic := self.topics.named(TIMED_TOPIC)) is None:
+            return 0
+        return max((self.next_offset(topic.topic_id, queue) for queue in range(topic.queues)), default=0)
 
     def _apply_to_topics(self, command: TopicCommand, now_ms: int, index: int) -> Topic | DeletedTopic | None:
         match command:
@@ -309,6 +379,7 @@ class State:
 
     def _delete_topic(self, topic_id: int, index: int) -> DeletedTopic | None:
         """Remove the topic and all its data from this state. Return None if this state does not have the topic."""
+        self.check_deletion(topic_id)
         topic = self.topics.delete(topic_id)
         if topic is None:
             return None

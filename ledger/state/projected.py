@@ -1,9 +1,9 @@
 """The projected state: the applied state with the leader's own entries that are not committed yet.
 
-The projected state is an overlay over the applied state. The overlay stores only the queues, producers and topics that
-uncommitted entries change. All values that the overlay does not have come from the applied state. When an entry is
-applied, its changes are dropped from the overlay. A new leader starts with an empty overlay after it has applied its
-no-op. A leader that stops leading drops its overlay, so the applied state is never rolled back.
+The projected state is an overlay over the applied state. The overlay stores only the queues, producers, topics and
+waiting messages that uncommitted entries change. All values that the overlay does not have come from the applied state.
+When an entry is applied, its changes are dropped from the overlay. A new leader starts with an empty overlay after it
+has applied its no-op. A leader that stops leading drops its overlay, so the applied state is never rolled back.
 
     check          decides whether a batch is accepted
     admit_batch    gives the batch its offsets, before its entry is appended
@@ -21,7 +21,9 @@ from collections.abc import Iterator
 from ledger.errors import TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
+from ledger.state.projected_timed import ProjectedTimed
 from ledger.state.sequence import BatchRecord, Decision, Sequence
+from ledger.timed import TIMED_TOPIC
 from ledger.topics import validate_queue_count, validate_stored_name
 
 
@@ -40,6 +42,8 @@ class Projected:
         self._new_topics: dict[str, tuple[int, ...]] = {}
         # Ids of topics whose deletion is not applied yet (a dict, because a set has no order).
         self._going: dict[int, None] = {}
+        # The waiting messages that uncommitted entries deliver or cancel.
+        self.timed = ProjectedTimed(state.timed)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next appended message of the queue gets."""
@@ -97,6 +101,8 @@ class Projected:
         LedgerError if the topic cannot be created."""
         validate_stored_name(name)
         validate_queue_count(queues)
+        if name == TIMED_TOPIC:
+            self._state.require_timed()
         self._state.topics.check_free(name)
         if name in self._new_topics:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
@@ -104,7 +110,8 @@ class Projected:
 
     def admit_deletion(self, topic_id: int) -> None:
         """Mark a topic as deleted, just before the command that deletes the topic is appended. After this call, the
-        leader refuses batches of the topic."""
+        leader refuses batches of the topic. Raises InvalidArgumentError if the topic cannot be deleted."""
+        self._state.check_deletion(topic_id)
         self._going[topic_id] = None
 
     def settle(self, applied: int) -> None:
@@ -112,6 +119,7 @@ class Projected:
         applied entry."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
+        self.timed.settle(applied)
         if self._new_topics:
             topics = self._state.topics
             self._new_topics = {name: shards for name, shards in self._new_topics.items() if topics.named(name) is None}

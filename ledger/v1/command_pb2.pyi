@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,8 @@ class Command(_message.Message):
     REVOKE_RULES_FIELD_NUMBER: _ClassVar[int]
     DELEGATE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     SET_ROCKETMQ_SECRET_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_TIMED_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_TIMED_FIELD_NUMBER: _ClassVar[int]
     create_topic: CreateTopic
     hold_log: HoldLog
     release_log: ReleaseLog
@@ -62,7 +64,9 @@ class Command(_message.Message):
     revoke_rules: RevokeRules
     delegate_token: DelegateToken
     set_rocketmq_secret: SetRocketmqSecret
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ...) -> None: ...
+    settle_timed: SettleTimed
+    cancel_timed: CancelTimed
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ...) -> None: ...
 
 class RaiseFeatureLevel(_message.Message):
     __slots__ = ("level",)
@@ -399,3 +403,29 @@ class DelegateToken(_message.Message):
     rules: _containers.RepeatedCompositeFieldContainer[Rule]
     ttl_ms: int
     def __init__(self, digest: _Optional[bytes] = ..., user: _Optional[str] = ..., rules: _Optional[_Iterable[_Union[Rule, _Mapping]]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+
+class SettleTimed(_message.Message):
+    __slots__ = ("through_ms", "through_identity", "seen", "settled")
+    THROUGH_MS_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    through_ms: int
+    through_identity: int
+    seen: int
+    settled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, through_ms: _Optional[int] = ..., through_identity: _Optional[int] = ..., seen: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelTimed(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[TimedMessage]
+    def __init__(self, items: _Optional[_Iterable[_Union[TimedMessage, _Mapping]]] = ...) -> None: ...
+
+class TimedMessage(_message.Message):
+    __slots__ = ("identity", "delivery_ms")
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    identity: int
+    delivery_ms: int
+    def __init__(self, identity: _Optional[int] = ..., delivery_ms: _Optional[int] = ...) -> None: ...

@@ -6,7 +6,8 @@ import pytest
 
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidGroupNameError, InvalidTopicNameError
-from ledger.topics import is_system_topic, validate_queue_count, validate_topic_name
+from ledger.timed import TIMED_TOPIC
+from ledger.topics import is_system_topic, validate_queue_count, validate_stored_name, validate_topic_name
 
 
 @pytest.mark.parametrize("name", ["a", "orders", "A.b_c-9", "...", "-", "_", "x" * 127])
@@ -44,3 +45,13 @@ def test_a_name_that_is_too_long_is_told_both_numbers() -> None:
     with pytest.raises(InvalidGroupNameError, match=r"has 64 characters; the limit is 63\. Choose a shorter name"):
         validate_group_name("x" * 64)
     validate_group_name("x" * 63)
+
+
+def test_only_the_broker_can_create_the_topic_of_waiting_messages() -> None:
+    assert is_system_topic(TIMED_TOPIC)
+    validate_stored_name(TIMED_TOPIC)
+    with pytest.raises(InvalidTopicNameError, match="reserved"):
+        validate_topic_name(TIMED_TOPIC)
+    for name in ("%TIMED2", "%timed", "%TIMED%"):
+        with pytest.raises(InvalidTopicNameError):
+            validate_stored_name(name)

@@ -26,7 +26,7 @@ from ledger.state.commands import (
     RotateUser,
     SetRocketmqSecret,
 )
-from ledger.state.encoding import VERSION
+from ledger.state.encoding import VERSION_2
 
 NOW_MS = 1_700_000_000_000
 VERIFIER = Verifier(b"0123456789abcdef", 20_000, b"k" * 32, b"s" * 32)
@@ -161,7 +161,7 @@ def test_a_snapshot_has_users_rules_and_tokens(shard: Shard0) -> None:
     shard.apply(AddUser("certificate-only", None))
     shard.apply(DelegateToken(b"d" * 32, "alice", (ORDERS,), 60_000))
     data = shard.state.encode()
-    assert data[4] == VERSION
+    assert data[4] == VERSION_2
     decoded = State.decode(data)
     assert decoded.digest() == shard.state.digest()
     assert decoded.access.users == shard.state.access.users

@@ -9,7 +9,7 @@ import pytest
 from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.errors import InternalError
-from ledger.state import TopicQueueId
+from ledger.state import TimedMessage, TopicQueueId
 from ledger.state.command_encoding import decode_command, encode_command
 from ledger.state.commands import (
     AcknowledgedOffset,
@@ -19,6 +19,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    CancelTimed,
     ClaimedQueue,
     ClaimQueues,
     Command,
@@ -44,6 +45,7 @@ from ledger.state.commands import (
     RevokeRules,
     RotateUser,
     SetRocketmqSecret,
+    SettleTimed,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails
@@ -78,6 +80,9 @@ COMMANDS: list[Command] = [
     RevokeRules((Rule("alice", "publish", "topic:orders-*"),)),
     DelegateToken(b"d" * 32, "alice", (Rule("alice", "subscribe", "topic:orders"),), 60_000),
     SetRocketmqSecret("alice", b"encrypted"),
+    SettleTimed(1_700_000_000_000, 7, 1 << 40, (3, 5)),
+    SettleTimed(0, 0, 0),
+    CancelTimed((TimedMessage(1 << 40, 1_700_000_000_000), TimedMessage(0, 0))),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
     ResetOffsets("billing", (ResetOffset(7, 2, 12),)),

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from ledger.errors import InternalError
 from ledger.state import State
-from tests.ledger.state.test_state_encoding import sample
+from tests.ledger.state.test_state_encoding import full_sample, sample
 
 CRC_BYTES = 4
+SAMPLES = (sample(), full_sample())
 
 
 def with_crc(data: bytes) -> bytes:
@@ -22,7 +23,7 @@ def with_crc(data: bytes) -> bytes:
 @given(st.data())
 def test_changed_bytes_are_refused_or_are_another_state(data: st.DataObject) -> None:
     """No other error than InternalError ends the decoding, so the node refuses the snapshot and stays up."""
-    changed = bytearray(sample()[:-CRC_BYTES])
+    changed = bytearray(data.draw(st.sampled_from(SAMPLES))[:-CRC_BYTES])
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(4, len(changed) - 1))
         changed[place] = data.draw(st.integers(0, 255))

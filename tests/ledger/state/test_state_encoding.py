@@ -10,10 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.access.password import Verifier
+from ledger.access.rules import Rule
 from ledger.errors import InternalError
 from ledger.state import CommittedBatch, ProducerLimits, State
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import (
+    AddShard,
+    AddUser,
+    BeginAccess,
+    Command,
+    CreateTopic,
+    DelegateToken,
+    GrantRules,
+    RaiseFeatureLevel,
+    SettleTimed,
+)
 from ledger.state.consumer_group_table import MemberDetails
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED
 from ledger.state.progress_table import ConsumedQueue
+from ledger.timed import TIMED_TOPIC
 from ledger.v1 import command_pb2
 
 LIMITS = ProducerLimits(expiry_ms=50, most=4)
@@ -112,8 +128,46 @@ def sample() -> bytes:
     return state.encode()
 
 
-def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
-    data = sample()
+def full_sample(level: int = LATEST_LEVEL) -> bytes:
+    """Return the bytes of a state in which every table has something, in the middle of a turn of delivery."""
+    state = State.decode(sample())
+    verifier = Verifier(b"0123456789abcdef", 20_000, b"k" * 32, b"s" * 32)
+    rule = Rule("alice", "publish", "topic:orders-*")
+    commands: list[Command] = [
+        RaiseFeatureLevel(level),
+        AddShard(1, (1, 2), (b"1" * 16, b"2" * 16)),
+        BeginAccess("root", verifier, b"x" * 32),
+        AddUser("alice", None),
+        GrantRules((rule,)),
+        DelegateToken(b"d" * 32, "alice", (rule,), 60_000),
+        CreateTopic(TIMED_TOPIC, 2, (0, 1)),
+    ]
+    for index, command in enumerate(commands, 50):
+        state.apply_command(encode_command(command), 1000, index=index)
+    if level >= TIMED:
+        lived(state, [(1, (2, 0), 7, 0)] * 6, index=60)
+        state.apply_command(encode_command(SettleTimed(2000, 1, 3, (0,))), 1000, index=70)
+        state.apply_delivery([5, 2, 3], [1500, 2500, 1900], 71)
+    return state.encode()
+
+
+@pytest.mark.parametrize("level", range(LATEST_LEVEL + 1))
+def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
+    data = full_sample(level)
+    state = State.decode(data)
+    assert state.encode() == data
+    assert (data[4], state.feature_level) == (6 + level, level)
+    assert len(state.access) == (2 if level >= ACCESS_CONTROL else 0)
+    assert state.timed.open == ({5: 1500, 2: 2500, 3: 1900} if level >= TIMED else {})
+
+
+def test_an_older_program_refuses_a_state_of_a_later_level() -> None:
+    with pytest.raises(InternalError, match="feature level 3, and this program knows levels up to 2"):
+        State.decode(full_sample(), latest_level=ACCESS_CONTROL)
+
+
+@pytest.mark.parametrize("data", [sample(), full_sample()], ids=["level 0", "latest level"])
+def test_every_flipped_bit_and_every_shortened_one_is_refused(data: bytes) -> None:
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
@@ -126,8 +180,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
-    data[4] += 3
-    with pytest.raises(InternalError, match="version 9, and this program knows versions 6 to 8"):
+    data[4] += 4
+    with pytest.raises(InternalError, match="version 10, and this program knows versions 6 to 9"):
         State.decode(bytes(data))
 
 
