@@ -20,6 +20,8 @@ CONSUMER_GROUPS = (0, 0, 1, 1, 2)
 AUTHENTICATED = 0.35
 # Share of the other stack seeds in which some nodes begin with an older program.
 TWO_VERSIONS = 0.4
+# Share of these seeds in which the older programs know the feature level 2. Those of the others know the level 0 or 1.
+OF_LEVEL_2 = 1 / 3
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -193,6 +195,8 @@ def _old_programs(seed: int, wishes: Wishes, nodes: int) -> tuple[tuple[int, tup
     if wishes.world != STACK or wishes.faults == () or random.random() >= TWO_VERSIONS:
         return ()
     level, stays = random.choice((0, 1)), random.random() < 0.3
+    if Random(f"{seed}/versions of level 2").random() < OF_LEVEL_2:
+        level = 2
     old = sorted(random.sample(range(1, nodes + 1), random.randint(1, nodes)))
     times = [round(random.uniform(0.1, 0.9) * wishes.minutes * 60_000) for _ in old]
     if stays:

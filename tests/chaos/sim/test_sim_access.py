@@ -123,6 +123,7 @@ def test_seeds_draw_both_kinds_of_runs() -> None:
     assert 20 < sum(options.authentication for options in drawn) < 50
     assert 10 < sum(bool(options.old_programs) for options in drawn) < 50
     assert not any(options.authentication and options.old_programs for options in drawn)
+    assert {level for options in drawn for _, (level, _) in options.old_programs} == {0, 1, 2}
     assert not any(draw(seed, Wishes(world="stack", faults=())).old_programs for seed in range(1, 101))
 
 
