@@ -39,6 +39,7 @@ from ledger.validation.spans.steps import (
     BatchesApplied,
     CommandApplied,
     Configured,
+    Delivered,
     Moved,
     RunBegins,
     RunEnds,
@@ -142,6 +143,8 @@ class Replay:
                 self._result.configuration = body
             case Moved():
                 self._move(step)
+            case Delivered():
+                self._deliver(step)
             case StateCut():
                 self._cut(step.index, step.tail, is_reached=step.is_reached)
 
@@ -224,13 +227,25 @@ class Replay:
         try:
             result = state.apply_command(step.body, step.append_time_ms, index=step.index)
         except InternalError as error:
-            self._result.told.append(PlacedMisfit(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
-            self._state = None
+            self._stop(step.index, error)
             return
         if isinstance(result, DeletedTopic):
             self._forget(result.topic.topic_id)
         if isinstance(result, Topic):
             self._result.topics[result.topic_id] = result.name
+
+    def _deliver(self, step: Delivered) -> None:
+        if self._state is None:
+            return
+        try:
+            self._state.apply_delivery(step.identities, step.times, step.index)
+        except InternalError as error:
+            self._stop(step.index, error)
+
+    def _stop(self, index: int, error: InternalError) -> None:
+        """Tell that no replica can apply the entry `index`. The state is unknown from this entry on."""
+        self._result.told.append(PlacedMisfit(ViolationKind.UNKNOWN_ENTRY, str(error), index, 0, 0, 0, 0))
+        self._state = None
 
     def _forget(self, topic_id: int | None) -> None:
         if topic_id is not None:

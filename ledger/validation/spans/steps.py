@@ -75,6 +75,15 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """A batch that delivers waiting messages: their identities, and their delivery times in ms since 1970."""
+
+    index: int
+    identities: list[int]
+    times: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class StateCut:
     index: int
     # Of the entry there.
@@ -83,8 +92,8 @@ class StateCut:
     is_reached: bool = True
 
 
-Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | StateCut
-_Boundary = CommandApplied | Configured | Moved | StateCut
+Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Delivered | StateCut
+_Boundary = CommandApplied | Configured | Moved | Delivered | StateCut
 
 
 def steps_of(
