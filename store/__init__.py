@@ -4,7 +4,7 @@ The store knows entries and positions. The store has no code about elections, to
 the store in reading order:
 
     log/         entries, segments, the CommitLog, and its recovery at a start; begin with entry.py and commit_log.py
-    index/       ConsumeQueues, the key index and the time index, all built from the log
+    index/       ConsumeQueues, the key index, the time index and the timed index, all built from the log
     snapshot/    the snapshot that replaces the entries before the log start, and the checkpoint of a restart
     directory/   the data directory of a node, its vote file and its marks
     repair/      replacing damaged bytes with those of other replicas
@@ -39,6 +39,9 @@ from store.errors import (
 from store.index.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.index.file_mark import FileMark
 from store.index.key_index import KeyHit, KeyIndex, KeySearch
+from store.index.timed_index import TimedIndex
+from store.index.timed_journal import TimedDraft
+from store.index.timed_unit import TimedCursor, TimedKey
 from store.log.commit_log import CommitLog
 from store.log.crash_end import CrashEnd
 from store.log.entry import EntryDraft, EntryKind, Header, Readable
@@ -126,6 +129,10 @@ __all__ = [
     "StoreError",
     "Suspect",
     "Taken",
+    "TimedCursor",
+    "TimedDraft",
+    "TimedIndex",
+    "TimedKey",
     "Vote",
     "VoteFile",
     "WholePrefix",
