@@ -58,6 +58,8 @@ class TimedIndexMachine(RuleBasedStateMachine):
         keys = []
         for _ in range(data.draw(st.integers(1, 4))):
             identity = self.any_identity(data)
+            if identity in self.model.waiting and self.model.waiting[identity] not in self.model.left():
+                continue  # the state knows that it is settled, so the broker does not ask the index
             time = self.model.known.get(identity, 0) + data.draw(st.sampled_from([0, 0, 0, 1, MINUTE]))
             keys.append(TimedKey(min(time, LAST_MS), identity))
         expected = self.model.cancel(keys)
