@@ -2,11 +2,13 @@
 unchanged.
 
     header.py   the fixed header and the hash columns, from which a broker stores and finds messages
+    timed.py    the columns of messages with delivery times, in front of the payload
     columns.py  the payload, in Arrow's layout
     strings.py  columns of byte strings as numpy arrays, for tables
     encode.py   the producer encodes messages as bytes
     check.py    the broker checks a batch before it appends it
     decode.py   the consumer decodes bytes to messages
+    firing.py   the broker makes the batches that deliver or copy waiting messages
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
 from ledger.batch.columns import Headers
 from ledger.batch.decode import Batch
 from ledger.batch.encode import encode, encode_strings, readdress
+from ledger.batch.firing import Waiting, copying_batch, firing_batch
 from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, place_of, tag_hashes
+from ledger.batch.timed import (
+    FiredColumn,
+    TimedColumn,
+    copied_identities,
+    fired_column,
+    target_of,
+    timed_column,
+)
 from ledger.codec import Codec
 
 __all__ = [
@@ -26,13 +37,22 @@ __all__ = [
     "Batch",
     "BatchHeader",
     "Codec",
+    "FiredColumn",
     "Headers",
+    "TimedColumn",
+    "Waiting",
     "check",
+    "copied_identities",
+    "copying_batch",
     "encode",
     "encode_strings",
+    "fired_column",
+    "firing_batch",
     "key_hashes",
     "largest_batch",
     "place_of",
     "readdress",
     "tag_hashes",
+    "target_of",
+    "timed_column",
 ]

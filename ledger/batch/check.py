@@ -11,7 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from ledger.batch.columns import Columns, HeaderColumn
-from ledger.batch.header import ALL_COLUMNS, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, crc_of
+from ledger.batch.header import (
+    ALL_COLUMNS,
+    MAX_COUNT,
+    MAX_PLAIN_BYTES,
+    TIME_COLUMNS,
+    TIME_COMBINATIONS,
+    BatchHeader,
+    crc_of,
+)
+from ledger.batch.timed import check_time_columns
 from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
 from ledger.limits import validate_headers
@@ -54,6 +63,8 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
             f"A batch of {header.plain_size} bytes before its compression is over the limit of "
             f"{max(limit, LARGEST_PLAIN_BYTES)}: send smaller batches."
         )
+    if header.columns & TIME_COLUMNS:
+        check_time_columns(data, header)
     columns = decoded_columns(data, header)
     if columns.headers is not None:
         _check_headers(columns.headers)
@@ -100,6 +111,8 @@ def check_header(header: BatchHeader, size: int) -> None:
         )
     if unknown := header.columns & ~ALL_COLUMNS:
         raise UnsupportedBatchError(f"A batch has columns ({unknown:#x}) that this program does not know: upgrade it.")
+    if header.columns & TIME_COLUMNS not in TIME_COMBINATIONS:
+        raise CorruptBatchError(f"A batch has columns ({header.columns:#x}) that exclude each other: send it again.")
     if not 1 <= header.count <= MAX_COUNT:
         raise CorruptBatchError(f"A batch states {header.count} messages: 1 to {MAX_COUNT} are possible.")
     if header.plain_size > MAX_PLAIN_BYTES:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,23 @@ class BinaryColumn:
         # A fifth faster than pairwise; this line is most of the cost of decoding.
         return [source[first:end] for first, end in zip(edges, edges[1:], strict=False)]  # noqa: RUF007
 
+    def some(self, places: Sequence[int]) -> list[bytes]:
+        """Return the strings at `places`, in this order. Each place must be from 0 to n - 1."""
+        source, start, offsets = self.source, self.start, self.offsets
+        if len(places) <= _FEW:
+            return [source[start + int(offsets[place]) : start + int(offsets[place + 1])] for place in places]
+        at = np.array(places, np.int64)
+        firsts, ends = (offsets[at] + start).tolist(), (offsets[at + 1] + start).tolist()
+        return [source[first:end] for first, end in zip(firsts, ends, strict=True)]
+
+    def some_optional(self, places: Sequence[int]) -> list[bytes | None]:
+        """Return the strings at `places`, in this order. A null string is returned as None."""
+        strings, validity = self.some(places), self.validity
+        if validity is None:
+            return list(strings)
+        bits = (int(validity[place >> 3]) >> (place & 7) & 1 for place in places)
+        return [string if bit else None for string, bit in zip(strings, bits, strict=True)]
+
     def optional_strings(self) -> list[bytes | None]:
         """Return all strings of the column. A null string is returned as None."""
         strings = self.strings()
@@ -93,6 +110,13 @@ class HeaderColumn:
         names = [_text(name) for name in self.names.strings()]
         pairs = tuple(zip(names, self.values.strings(), strict=True))
         return [pairs[first:end] for first, end in pairwise(self.offsets.tolist())]
+
+    def some(self, places: Sequence[int]) -> list[list[tuple[bytes, bytes]]]:
+        """Return the headers of the messages at `places`, in this order. The names are not decoded."""
+        ranges = [range(int(self.offsets[place]), int(self.offsets[place + 1])) for place in places]
+        items = list(chain.from_iterable(ranges))
+        pairs = zip(self.names.some(items), self.values.some(items), strict=True)
+        return [list(islice(pairs, len(each))) for each in ranges]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +192,12 @@ class ColumnWriter:
 
     def headers(self, lists: Sequence[Sequence[tuple[str, bytes]]]) -> None:
         """Append the column of headers, which has three parts: offsets, names and values."""
+        self.encoded_headers([[(name.encode(), value) for name, value in headers] for headers in lists])
+
+    def encoded_headers(self, lists: Sequence[Sequence[tuple[bytes, bytes]]]) -> None:
+        """Append the column of headers, whose names are UTF-8 already."""
         self.offsets(map(len, lists), len(lists))
-        self.binary([name.encode() for headers in lists for name, _ in headers])
+        self.binary([name for headers in lists for name, _ in headers])
         self.binary([value for headers in lists for _, value in headers])
 
     def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:

@@ -19,11 +19,13 @@ from ledger.batch.header import (
     MAX_COUNT,
     MAX_PLAIN_BYTES,
     TAGS,
+    TIMED,
     TIMESTAMPS,
     BatchHeader,
     seal,
 )
 from ledger.batch.strings import Strings
+from ledger.batch.timed import TimedColumn
 from ledger.codec import Codec, compress
 from ledger.errors import InvalidArgumentError
 from ledger.hashing import NO_HASH, hashes_of_keys, key_hash, tag_hash
@@ -44,34 +46,40 @@ def encode(
     tags: Sequence[str | None] | None = None,
     headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
     timestamps_ms: Sequence[int] | None = None,
+    timed: TimedColumn | None = None,
     codec: Codec = Codec.NONE,
 ) -> bytes:
     """Return the bytes of one batch of 1..65,535 messages.
 
     Each of `keys`, `tags`, `headers` and `timestamps_ms` is None or has one item for each message. Without
-    `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. A payload that the codec does not make
-    smaller is stored uncompressed. Raises InvalidArgumentError.
+    `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. With `timed`, the batch is a timed batch: it
+    waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. A payload that
+    the codec does not make smaller is stored uncompressed. Raises InvalidArgumentError.
     """
-    _check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
+    check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
     present = 0
-    hashes: list[memoryview] = []
+    front: list[bytes | memoryview] = []
     payload = ColumnWriter()
     largest = payload.binary(values)
     if keys is not None and (key_column := _keys(payload, keys)) is not None:
         present |= KEYS
-        hashes.append(key_column)
+        front.append(key_column)
     if tags is not None and (tag_column := _hashed(payload, tags, tag_hash, str.encode, "<i8")) is not None:
         present |= TAGS
-        hashes.insert(0, tag_column)  # tag hashes come first
+        front.insert(0, tag_column)  # tag hashes come first
     if headers is not None and any(headers):
         present |= HEADERS
         payload.headers(headers)
     if timestamps_ms is not None:
         present |= TIMESTAMPS
         payload.buffer(_deltas(timestamps_ms, base_timestamp_ms).data)
-    return _sealed(
+    if timed is not None:
+        check_counts(len(values), delivery_times=timed.times_ms)
+        present |= TIMED
+        front.append(timed.encoded())
+    return sealed(
         payload,
-        hashes,
+        front,
         codec,
         columns=present,
         count=len(values),
@@ -100,15 +108,15 @@ def encode_strings(
 ) -> bytes:
     """Return the bytes of one batch, as `encode` does for the same values and keys. `key_hashes` are the hashes of the
     keys, and None if there are no keys. Raises InvalidArgumentError."""
-    _check_counts(len(values), keys=keys, key_hashes=key_hashes)
+    check_counts(len(values), keys=keys, key_hashes=key_hashes)
     payload = ColumnWriter()
     largest = payload.strings(values)
-    hashes: list[memoryview] = []
+    hashes: list[bytes | memoryview] = []
     if keys is not None and key_hashes is not None and (key_hashes != NO_HASH).any():
         hashes.append(np.ascontiguousarray(key_hashes, "<u8").data)
         payload.validity(key_hashes != NO_HASH)
         payload.strings(keys)
-    return _sealed(
+    return sealed(
         payload,
         hashes,
         codec,
@@ -124,13 +132,15 @@ def encode_strings(
     )
 
 
-def _sealed(payload: ColumnWriter, hashes: list[memoryview], codec: Codec, *, count: int, **fields: int) -> bytes:
-    """Return a batch of the hash columns and the payload. `fields` are the fields of the header that do not follow from
-    them."""
+def sealed(
+    payload: ColumnWriter, front: Sequence[bytes | memoryview], codec: Codec, *, count: int, **fields: int
+) -> bytes:
+    """Return a batch of the columns in front of the payload, in their order, and the payload. `fields` are the fields
+    of the header that do not follow from them."""
     codec, parts, plain_size = _compressed(codec, payload)
-    size = HEADER_BYTES + sum(map(_size, hashes)) + sum(map(_size, parts))
+    size = HEADER_BYTES + sum(map(_size, front)) + sum(map(_size, parts))
     header = BatchHeader(crc=0, codec=codec, count=count, size=size, plain_size=plain_size, **fields)
-    return seal(header.pack(), *hashes, *parts)
+    return seal(header.pack(), *front, *parts)
 
 
 def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> bytes:
@@ -140,7 +150,9 @@ def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> by
     return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
 
 
-def _check_counts(count: int, **columns: Sized | None) -> None:
+def check_counts(count: int, **columns: Sized | None) -> None:
+    """Raise InvalidArgumentError if a batch cannot have `count` messages, or if a column has another number of
+    items."""
     if not 1 <= count <= MAX_COUNT:
         raise InvalidArgumentError(f"A batch cannot have {count} messages: send 1 to {MAX_COUNT}.")
     for name, column in columns.items():

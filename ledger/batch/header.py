@@ -1,5 +1,5 @@
-"""A batch begins with a fixed header and hash columns. A broker needs only the fixed header and the hash columns to
-store a batch and to find its messages.
+"""A batch begins with a fixed header, hash columns and columns of delivery times. A broker needs only these to store a
+batch and to find its messages.
 
 The producer encodes a batch once, and the broker stores it unchanged. The fields that a broker needs are at the front
 of the batch and are never compressed. All numbers are little-endian. Every buffer begins at a multiple of 8 bytes and
@@ -7,7 +7,7 @@ is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
-      8        version u8 | codec u8 | columns u16     (columns: bits KEYS, TAGS, HEADERS, TIMESTAMPS)
+      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to COPIED below)
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
@@ -20,6 +20,9 @@ is padded with zeros.
      56        base timestamp i64, ms
      64        tag hashes i64[count]      if TAGS; 0: no tag
                key hashes u64[count]      if KEYS; 0: no key
+               target topic id u32 | target queue u32 | delivery times i64[count], ms     if TIMED. See timed.py
+               identities u64[count] | delivery times i64[count], ms     if FIRED
+               identities u64[count]      if COPIED
                payload                    compressed by the codec; to the end of the batch. See columns.py
 
 The CRC covers topic id and queue, so a batch that arrives at the wrong queue is detected.
@@ -45,7 +48,13 @@ KEYS = 1 << 0
 TAGS = 1 << 1
 HEADERS = 1 << 2
 TIMESTAMPS = 1 << 3
-ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS
+TIMED = 1 << 4
+FIRED = 1 << 5
+COPIED = 1 << 6
+ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED
+# The columns of messages with delivery times. A batch has one of these combinations.
+TIME_COLUMNS = TIMED | FIRED | COPIED
+TIME_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED))
 
 MAX_COUNT = 65_535
 MAX_PLAIN_BYTES = 64 << 20
@@ -131,10 +140,26 @@ class BatchHeader:
         )
 
     @property
+    def hashes_end(self) -> int:
+        """The position of the first byte after the hash columns, counted from the first byte of the batch."""
+        return hashes_end(self.columns, self.count)
+
+    @property
     def payload_position(self) -> int:
         """The position of the payload in bytes, counted from the first byte of the batch."""
-        hash_columns = (self.columns & TAGS != 0) + (self.columns & KEYS != 0)
-        return HEADER_BYTES + 8 * self.count * hash_columns
+        position = hashes_end(self.columns, self.count)
+        if self.columns & TIMED:
+            position += 8 + 8 * self.count
+        if self.columns & FIRED:
+            position += 16 * self.count
+        if self.columns & COPIED:
+            position += 8 * self.count
+        return position
+
+
+def hashes_end(columns: int, count: int) -> int:
+    """Return the position of the first byte after the hash columns of a batch with these columns and messages."""
+    return HEADER_BYTES + 8 * count * ((columns & TAGS != 0) + (columns & KEYS != 0))
 
 
 def place_of(data: Buffer) -> tuple[int, int]:
@@ -171,4 +196,4 @@ def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.ui
     header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None
-    return np.frombuffer(data, "<u8", header.count, header.payload_position - 8 * header.count)
+    return np.frombuffer(data, "<u8", header.count, header.hashes_end - 8 * header.count)
