@@ -19,7 +19,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ledger.batch import BatchHeader
+from ledger.batch import BatchHeader, timed_column
 from ledger.broker.applied_state import AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
@@ -309,7 +309,11 @@ class BrokerReplica:
             raise self._refused(header.error())
         obstacle = self._obstacle(len(batch))  # first: it may find that this node no longer leads
         projected = self._projected
-        decision = ProduceDecisions.decide(header, self.state, projected, self._pending_batches, obstacle, self.no_room)
+        timed = timed_column(batch, header)
+        now_ms = 0 if timed is None else self.driver.now_ms()
+        decision = ProduceDecisions.decide(
+            header, self.state, projected, self._pending_batches, obstacle, self.no_room, timed, now_ms
+        )
         match decision:
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"

@@ -5,7 +5,9 @@ on its arguments, and changes nothing. The rules are checked in the order of thi
 matches the batch is applied:
 
     the bytes are damaged, unknown or over a limit           Refuse (`ProduceDecisions.read`)
+    the batch has columns that only the broker makes         Refuse(InvalidArgumentError) (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)
+    messages with delivery times are not for %TIMED          Refuse(InvalidArgumentError)
     the driver reports an obstacle                           Unavailable
     the leader has not applied its no-op yet                 Refuse(NoLeaderError)
     the disk is nearly full                                  Refuse(DiskFullError)
@@ -15,6 +17,7 @@ matches the batch is applied:
     the batch repeats a batch that is no longer remembered   Refuse(DuplicateForgottenError)
     the batch repeats a batch that is not committed yet      AwaitFirst
     the batch repeats a committed batch                      RepeatResult
+    the delivery times or their target are refused           Refuse (timed_admission.py)
     otherwise                                                AppendBatch
 """
 
@@ -24,10 +27,10 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.batch import BatchHeader, check
-from ledger.errors import DiskFullError, InvalidTopicNameError, LedgerError, NoLeaderError
+from ledger.batch import BatchHeader, TimedColumn, check
+from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
+from ledger.errors import DiskFullError, LedgerError, NoLeaderError
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
-from ledger.topics import is_system_topic
 from raft.core import Refusal
 from store import StoreError
 
@@ -115,9 +118,11 @@ class ProduceDecisions:
         limit. The rule of `read` comes before all rules of `decide`. A message of more than `max_message_bytes` is
         over the limit."""
         try:
-            return check(batch, max_message_bytes)
+            header = check(batch, max_message_bytes)
+            check_columns(header)
         except LedgerError as error:
             return Refuse.of(error)
+        return header
 
     @staticmethod
     def decide(
@@ -127,17 +132,21 @@ class ProduceDecisions:
         pending: Container[int],
         obstacle: Obstacle | None,
         no_room: str = "",
+        timed: TimedColumn | None = None,
+        now_ms: int = 0,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
         `state` is the applied state. `projected` is the state with the leader's uncommitted entries, or None before
         the leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its
         commit. `obstacle` is the reason why the driver would refuse a proposal of this size, or None. `no_room` says
-        why a nearly full disk accepts no batch, and is "" if the disk has room.
+        why a nearly full disk accepts no batch, and is "" if the disk has room. `timed` is the batch's column of
+        delivery times, if it has one, and `now_ms` the leader's time, in ms since 1970.
         """
-        topic = state.topics.get(batch.topic_id)
-        if topic is not None and is_system_topic(topic.name):
-            return Refuse(InvalidTopicNameError, f"topic {topic.name!r} is internal: only the broker writes to it")
+        try:
+            check_topic(state.topics.get(batch.topic_id), timed)
+        except LedgerError as error:
+            return Refuse.of(error)
         if obstacle is not None:
             return Unavailable(obstacle)
         if projected is None:
@@ -153,6 +162,8 @@ class ProduceDecisions:
                 first_sequence=batch.first_sequence,
                 count=batch.count,
             )
+            if timed is not None and isinstance(verdict, Accept):
+                check_timed(timed, batch.queue, state, projected, now_ms)
         except LedgerError as error:
             return Refuse.of(error)
         match verdict:

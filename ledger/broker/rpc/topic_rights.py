@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ledger.access.rules import Action, Resource, topic_resource
-from ledger.batch import place_of
+from ledger.batch import place_of, target_of
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller, present_caller
 from ledger.broker.fetch.fetch_result import FetchedQueue, FetchResult, QueueFetch, detached
@@ -20,6 +20,7 @@ from ledger.broker.produce.proposals import Committed
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import AuthenticationError, LedgerError
+from ledger.timed import TIMED_TOPIC
 
 
 class TopicRights:
@@ -70,11 +71,16 @@ class TopicRights:
                 result.queues[place] = FetchedQueue(found.topic_id, found.queue, asked.offset, error=told)
 
     def visible(self, routes: TopicRoutes) -> TopicRoutes:
-        """Return the routes without the topics that the present caller may not see."""
+        """Return the routes without the topics that the present caller may not see. Every caller sees where messages
+        with delivery times wait, because the rights on such messages are those on their target topics."""
         caller, authorizer = present_caller(), self._authorizer
         if authorizer is None or caller.has_every_right:
             return routes
-        topics = (topic for topic in routes.topics if authorizer.may(caller, "describe", topic_resource(topic.name)))
+        topics = (
+            topic
+            for topic in routes.topics
+            if topic.name == TIMED_TOPIC or authorizer.may(caller, "describe", topic_resource(topic.name))
+        )
         return replace(routes, topics=tuple(topics))
 
     def visible_groups(self, names: Iterable[str]) -> set[str]:
@@ -83,6 +89,17 @@ class TopicRights:
         if authorizer is None or caller.has_every_right:
             return set(names)
         return {name for name in names if authorizer.may(caller, "describe", Resource("group", name))}
+
+    def check_batch(self, caller: Caller, batch: bytes) -> None:
+        """Raise PermissionDeniedError or AuthenticationError if the caller may not send the batch. A batch of messages
+        with delivery times needs the right on its target topic, and none on `%TIMED`."""
+        topic_id, _ = place_of(batch)
+        target = target_of(batch)
+        topic = None if target is None else self._replicas.topic(topic_id)
+        if target is not None:
+            self.check(caller, "publish", target[0])
+        if topic is None or topic.name != TIMED_TOPIC:
+            self.check(caller, "publish", topic_id)
 
     def check(self, caller: Caller, action: Action, topic_id: int) -> None:
         """Raise PermissionDeniedError if the caller lacks the right on the topic, and AuthenticationError if its proof
@@ -113,6 +130,5 @@ class CheckedBatches:
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a batch. Raises PermissionDeniedError or AuthenticationError, and the errors of a broker."""
-        topic_id, _ = place_of(batch)
-        self._rights.check(self._caller, "publish", topic_id)
+        self._rights.check_batch(self._caller, batch)
         return self._batches.produce(batch)
