@@ -1,4 +1,4 @@
-"""Messages with delivery times: the topic in which they wait, the limits, and the handles by which they are cancelled.
+"""Messages with delivery times: the topic in which they wait, the limits, and the handles that name them.
 
 A message with a delivery time waits in the topic `%TIMED`, in the queue that is in the shard of its target queue. The
 handle of a waiting message is a text for programs and people, which names its target topic, its shard, its identity and

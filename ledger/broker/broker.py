@@ -13,6 +13,7 @@ from ledger.broker.fetch.fetchable_queues import FetchableQueues
 from ledger.broker.node_view import LocalShard, NodeFacts, NodeView
 from ledger.broker.replicas import Replicas
 from ledger.broker.topics.retry_topics import RetryTopics
+from ledger.broker.topics.timed_topic import TimedTopic
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.broker.topics.topics import Topics
@@ -46,5 +47,6 @@ class Broker:
         self.view = NodeView(facts, shards.local, shards.replicas)
         self.topics = Topics(shards.replicas, shards.opening, shards.deletion, facts.shards)
         self.retry_topics = RetryTopics(shards.replicas, self.topics, len(retry_delays_s))
+        self.timed_topic = TimedTopic(shards.replicas, self.topics)
         self.queues = FetchableQueues(shards.replicas, shards.fetch_waiters, Delays(retry_delays_s))
         self.consumptions = ShardConsumptions(shards.local, shards.replicas)

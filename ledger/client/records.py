@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
 from ledger.retries import attempts, origin
+from ledger.timed import WaitingMessages
 
 # What a producer takes as a value. A serializer changes it.
 Sent = TypeVar("Sent", default=bytes | bytearray | memoryview)
+# The offset of a message that waits for its delivery time.
+NO_OFFSET = -1
 # The type of the value of one message that a program sends.
 Given = TypeVar("Given", covariant=True, default=bytes | bytearray | memoryview)
 # The type of the values that a consumer hands out. A deserializer changes it.
@@ -72,6 +76,10 @@ class RecordMetadata(NamedTuple):
     `timestamp_ms` is the time at which the leader appended the message (ms since 1970). `term` is the Raft term of the
     message's entry. `duplicate` is True if an earlier attempt of the same send was committed. If `duplicate` is True,
     the other fields describe the earlier attempt.
+
+    A message with a delivery time waits, and has no offset in its queue yet: `offset` is -1. `deliver_at` is its
+    delivery time in UTC, and `handle` names the waiting message. For other messages, `deliver_at` is None and `handle`
+    is empty.
     """
 
     topic: str
@@ -80,6 +88,8 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int
     term: int
     duplicate: bool
+    deliver_at: datetime | None = None
+    handle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,9 @@ class RecordRange:
 
     `indexes` says which messages these are: message `first_offset + i` is item `indexes[i]` of the messages that were
     passed to the call, counted from 0.
+
+    Messages with delivery times wait, and have no offsets in their queue yet: `first_offset` is -1. `deliver_at` and
+    `handles` have the delivery time and the handle of each message. For other messages these lists are empty.
     """
 
     topic: str
@@ -96,6 +109,17 @@ class RecordRange:
     first_offset: int
     count: int
     indexes: Sequence[int] = field(default=range(0), compare=False, repr=False)
+    waiting: WaitingMessages | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def deliver_at(self) -> list[datetime]:
+        """The delivery time of each message, in UTC."""
+        return [] if self.waiting is None else [self.waiting.deliver_at(place) for place in range(self.count)]
+
+    @property
+    def handles(self) -> list[str]:
+        """The handle of each message, which names it while it waits."""
+        return [] if self.waiting is None else [self.waiting.handle(place) for place in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,6 +277,18 @@ class DeleteTopicResponse(_message.Message):
     error: _error_pb2.Error
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
+class PrepareTimedRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PrepareTimedResponse(_message.Message):
+    __slots__ = ("error", "topic")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    topic: TopicRoute
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

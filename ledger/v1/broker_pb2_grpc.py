@@ -74,6 +74,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.FromString,
                 _registered_method=True)
+        self.PrepareTimed = channel.unary_unary(
+                '/ledger.v1.Broker/PrepareTimed',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/ledger.v1.Broker/GetStatus',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetStatusRequest.SerializeToString,
@@ -140,6 +145,14 @@ class BrokerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PrepareTimed(self, request, context):
+        """Creates the topic of messages with delivery times, and gives it a queue in each shard, at the leader of shard 0. The answer
+        comes when these queues can be written to. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Returns the state of the answering node and of its replicas.
         """
@@ -189,6 +202,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.DeleteTopic,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.SerializeToString,
+            ),
+            'PrepareTimed': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrepareTimed,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -412,6 +430,33 @@ class Broker:
             '/ledger.v1.Broker/DeleteTopic',
             ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrepareTimed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/PrepareTimed',
+            ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -215,6 +215,12 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     ) -> None:
         await self._broker.topics.delete(request.topic_id)
 
+    @answers(broker_pb2.PrepareTimedResponse)
+    async def PrepareTimed(  # noqa: N802
+        self, request: broker_pb2.PrepareTimedRequest, response: broker_pb2.PrepareTimedResponse
+    ) -> None:
+        response.topic.CopyFrom(topic_route(await self._broker.timed_topic.prepare()))
+
 
 def now_s() -> float:
     """Return the time of the event loop's clock, in seconds."""

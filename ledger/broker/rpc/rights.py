@@ -96,6 +96,8 @@ _OF_BROKER = {
     "CreateTopic": Needed(rights=_named_topic("create"), is_audited=True),
     "AlterTopic": Needed(rights=_named_topic("alter"), is_audited=True),
     "DeleteTopic": Needed(rights=_topic("delete"), is_audited=True),
+    # The produce stream checks the right on each target topic.
+    "PrepareTimed": ANY_USER,
     "GetStatus": Needed(rights=_cluster("describe")),
 }
 _OF_GROUPS = {

@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     topics.py           what clients ask for: create, alter and delete a topic
     retry_topics.py     the retry and dead-letter topics of consumer groups
+    timed_topic.py      the topic of messages with delivery times
     topic_commands.py   proposes the commands that change topics and add shards
     placement.py        chooses the shard of a queue and the nodes of a shard
     topic_opening.py    opens a new topic's queues in their shards

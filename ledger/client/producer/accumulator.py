@@ -14,7 +14,7 @@ The accumulator also moves batches from the queues of a shard that fails to queu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 from ledger.client.connection.backoff import Backoff
@@ -56,6 +56,15 @@ class Accumulator:
         """Make and return a sequencer for a queue. The caller must keep the sequencer, and must make only one
         sequencer for each queue."""
         return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff, topic)
+
+    def timed_sequencer(
+        self, topic_id: int, queue: int, shard: int, topic: str, target: tuple[int, int], producer_id: int
+    ) -> QueueSequencer:
+        """Make and return a sequencer for messages that wait in this queue of `%TIMED` and are delivered to the queue
+        `target`. Several targets have the same queue of `%TIMED`, so each has a producer id of its own, and with it
+        its own sequence."""
+        delivery = replace(self._delivery, producer_id=producer_id)
+        return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic, target)
 
     @property
     def trouble(self) -> LedgerError | None:

@@ -19,7 +19,7 @@ from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.arguments import check_extras, checked_key, checked_tag
 from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, columns_of
-from ledger.client.producer.producer_batch import Piece, extras_bytes
+from ledger.client.producer.producer_batch import DELIVERY_TIME_BYTES, Piece, extras_bytes
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.receipts import ManyReceipt
 from ledger.client.producer.slices import blocks, by_queue, checked_lengths, cuts, in_turns
@@ -44,6 +44,8 @@ class Shared:
     key: bytes | None
     tag: str | None
     queue: int | None
+    # In ms since 1970; None: messages do not wait, unless they have delivery times of their own.
+    deliver_at_ms: int | None
 
 
 class ManySender:
@@ -51,6 +53,7 @@ class ManySender:
 
     Arguments:
 
+        timed_selection          places messages with delivery times, as `queue_selection` places the others
         enter(piece, place)      waits until the buffer has room for the piece, and calls `place`
         recorded(topic, piece)   passes a piece to the history, and returns it
         as_lists                 True: send the rows of a table as lists, because the history or a function of the user
@@ -62,6 +65,7 @@ class ManySender:
         self,
         client: ClusterClient,
         queue_selection: QueueSelection,
+        timed_selection: QueueSelection,
         delivery: Delivery,
         *,
         enter: Callable[[Piece, Callable[[], None]], Awaitable[None]],
@@ -71,6 +75,7 @@ class ManySender:
     ) -> None:
         self._client = client
         self._queue_selection = queue_selection
+        self._timed_selection = timed_selection
         self._delivery = delivery
         self._enter = enter
         self._recorded = recorded
@@ -78,14 +83,21 @@ class ManySender:
         self._as_lists = as_lists
 
     async def send(
-        self, topic: str, messages: Iterable[Any], *, key: bytes | str | None, tag: str | None, queue: int | None
+        self,
+        topic: str,
+        messages: Iterable[Any],
+        *,
+        key: bytes | str | None,
+        tag: str | None,
+        queue: int | None,
+        deliver_at_ms: int | None = None,
     ) -> list[RecordRange]:
         """Do what AsyncProducer.send_many does."""
         receipt = ManyReceipt(topic)
         try:
             self._client.check_open()
             validate_topic_name(topic)
-            shared = Shared(topic, checked_key(key), checked_tag(tag), queue)
+            shared = Shared(topic, checked_key(key), checked_tag(tag), queue, deliver_at_ms)
             check_extras(shared.key, shared.tag, None)
             await self._queue_selection.resolve(topic)
             first = 0
@@ -131,15 +143,30 @@ class ManySender:
         if set(map(type, block)) == {bytes}:
             await self._send_values(block, checked_lengths(block, most), shared, receipt)
             return
-        columns = columns_of(block, most, key=shared.key, tag=shared.tag, queue=shared.queue)
+        columns = columns_of(
+            block,
+            most,
+            key=shared.key,
+            tag=shared.tag,
+            queue=shared.queue,
+            deliver_at_ms=shared.deliver_at_ms,
+            now_ms=self._client.environment.now_ms(),
+        )
         for start in range(0, len(block), _SORTED_MESSAGES):
             places = np.arange(start, min(start + _SORTED_MESSAGES, len(block)))
-            if self._selects:
-                await self._send_one_by_one(columns, places, first, shared.topic, receipt)
-            else:
-                await self._send_sorted(columns, places, first, shared.topic, receipt)
-            if receipt.error is not None:
-                return
+            waiting = columns.waiting(places)
+            for selection, some in (
+                (self._queue_selection, places[~waiting]),
+                (self._timed_selection, places[waiting]),
+            ):
+                if not len(some):
+                    continue
+                if self._selects:
+                    await self._send_one_by_one(columns, some, first, shared.topic, receipt)
+                else:
+                    await self._send_sorted(selection, columns, some, first, shared.topic, receipt)
+                if receipt.error is not None:
+                    return
 
     # -- values that share everything else
 
@@ -152,11 +179,14 @@ class ManySender:
         selector of the user chooses the queues, each message is a slice of its own.
         """
         each = extras_bytes(shared.key, shared.tag, None)
+        if shared.deliver_at_ms is not None:
+            each += DELIVERY_TIME_BYTES
         one_by_one = self._selects and shared.queue is None
         most = 1 if one_by_one else MAX_BATCH_MESSAGES
         slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
         for number, (start, stop, size) in enumerate(slices, 1):
-            piece = Piece(values[start:stop], size, receipt.slice(stop - start), shared.key, shared.tag)
+            own = receipt.slice(stop - start)
+            piece = Piece(values[start:stop], size, own, shared.key, shared.tag, deliver_at_ms=shared.deliver_at_ms)
             close = stop < len(values) and not one_by_one
             await self._place(shared.topic, piece, shared.queue, receipt, number, close=close)
             if receipt.error is not None:
@@ -165,10 +195,16 @@ class ManySender:
     # -- messages with their own keys, tags, headers or queues
 
     async def _send_sorted(
-        self, columns: OutgoingColumns, places: NDArray[np.int64], first: int, topic: str, receipt: ManyReceipt
+        self,
+        selection: QueueSelection,
+        columns: OutgoingColumns,
+        places: NDArray[np.int64],
+        first: int,
+        topic: str,
+        receipt: ManyReceipt,
     ) -> None:
-        await self._queue_selection.resolve(topic)  # the topic may have more queues than before the last block
-        queues = columns.queues_of(places, self._queue_selection.queues(topic))
+        await selection.resolve(topic)  # the topic may have more queues than before the last block
+        queues = columns.queues_of(places, selection.queues(topic))
         slices = in_turns(
             [
                 self._slices_of_queue(columns, places[of_queue], int(queues[of_queue[0]]))
@@ -211,8 +247,9 @@ class ManySender:
         the pieces of a block."""
         own = piece.receipt
         piece = self._recorded(topic, piece)
+        selection = self._timed_selection if piece.waits else self._queue_selection
         try:
-            await self._enter(piece, partial(self._queue_selection.place, topic, piece, queue, close=close))
+            await self._enter(piece, partial(selection.place, topic, piece, queue, close=close))
         except LedgerError as error:
             own.failed(error)
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from ledger.client.producer.arguments import (
     checked_value,
     not_bytes,
 )
+from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES, Headers, Piece, PieceColumns, Receipt
 from ledger.client.producer.slices import checked_lengths
 from ledger.client.records import Given
@@ -39,7 +41,8 @@ ANY_QUEUE = -1
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage(Generic[Given]):
     """One message of a `send_many`, with the same arguments as `send`. `None` means that the argument of the
-    `send_many` with this name applies, or, without such an argument, the default of `send`."""
+    `send_many` with this name applies, or, without such an argument, the default of `send`. A message with its own
+    `deliver_at` or `delay` uses neither of the `send_many`."""
 
     value: Given
     key: bytes | str | None = None
@@ -47,6 +50,8 @@ class OutgoingMessage(Generic[Given]):
     headers: GivenHeaders = None
     timestamp_ms: int | None = None
     queue: int | None = None
+    deliver_at: datetime | None = None
+    delay: timedelta | None = None
 
 
 def encoded_items(items: Iterable[Any], encoded: Callable[[Any], bytes]) -> Iterable[Any]:
@@ -78,6 +83,14 @@ class OutgoingColumns:
     headers: list[Headers] | None = None
     timestamps_ms: list[int | None] | None = None
     queues: list[int | None] | None = None
+    delivery_times_ms: list[int | None] | None = None
+
+    def waiting(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each message at `places` whether it has a delivery time."""
+        if self.delivery_times_ms is None:
+            return np.zeros(len(places), np.bool_)
+        times = _at(self.delivery_times_ms, places.tolist())
+        return np.fromiter((time is not None for time in times), np.bool_, len(times))
 
     def queues_of(self, places: NDArray[np.int64], queues: int) -> NDArray[np.int64]:
         """Return the queues of the messages at `places` in a topic with `queues` queues, as `send` would choose them.
@@ -107,29 +120,40 @@ class OutgoingColumns:
             None if self.tags is None else self.tags[place],
             None if self.headers is None else self.headers[place],
             None if self.timestamps_ms is None else self.timestamps_ms[place],
+            deliver_at_ms=None if self.delivery_times_ms is None else self.delivery_times_ms[place],
         )
         return piece, None if self.queues is None else self.queues[place]
 
     def some(self, places: list[int]) -> tuple[list[bytes], PieceColumns]:
-        """Return the values and the other columns of the messages at these places, in this order."""
+        """Return the values and the other columns of the messages at these places, in this order. All of them have
+        delivery times, or none has one."""
+        times = None if self.delivery_times_ms is None else _at(self.delivery_times_ms, places)
         return _at(self.values, places), PieceColumns(
             _at_or_none(self.keys, places),
             _at_or_none(self.tags, places),
             _at_or_none(self.headers, places),
             _at_or_none(self.timestamps_ms, places),
+            None if times is None or None in times else cast("list[int]", times),
         )
 
 
 def columns_of(
-    messages: list[Any], max_message_bytes: int, *, key: bytes | None, tag: str | None, queue: int | None
+    messages: list[Any],
+    max_message_bytes: int,
+    *,
+    key: bytes | None,
+    tag: str | None,
+    queue: int | None,
+    deliver_at_ms: int | None = None,
+    now_ms: int = 0,
 ) -> OutgoingColumns:
-    """Check messages of all forms, and return them as columns. `key`, `tag` and `queue` apply to messages that have
-    none of their own.
+    """Check messages of all forms, and return them as columns. `key`, `tag`, `queue` and `deliver_at_ms` apply to
+    messages that have none of their own. `now_ms` is the present time, in ms since 1970.
 
     Raises InvalidArgumentError, MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError.
     """
     if set(map(type, messages)) != {tuple}:
-        return _mixed(messages, max_message_bytes, key, tag, queue)
+        return _mixed(messages, max_message_bytes, key, tag, queue, deliver_at_ms, now_ms)
     columns = _pairs(messages, max_message_bytes, key)
     count = len(messages)
     extra = 0 if tag is None else len(tag)
@@ -139,6 +163,7 @@ def columns_of(
         columns.keys,
         None if tag is None else [tag] * count,
         queues=None if queue is None else [queue] * count,
+        delivery_times_ms=None if deliver_at_ms is None else [deliver_at_ms] * count,
     )
 
 
@@ -180,10 +205,18 @@ def _with_keys(values: list[bytes], keys: list[bytes | None] | None, max_message
 
 
 def _mixed(
-    messages: list[Any], max_message_bytes: int, key: bytes | None, tag: str | None, queue: int | None
+    messages: list[Any],
+    max_message_bytes: int,
+    key: bytes | None,
+    tag: str | None,
+    queue: int | None,
+    deliver_at_ms: int | None,
+    now_ms: int,
 ) -> OutgoingColumns:
     """Check messages one by one, because each of them may have other arguments."""
-    checked = [_checked(message, max_message_bytes, key, tag, queue) for message in messages]
+    given = list(map(_as_message, messages))
+    checked = [_checked(message, max_message_bytes, key, tag, queue) for message in given]
+    own = [checked_delivery_ms(message.deliver_at, message.delay, now_ms) for message in given]
     values, keys, tags, headers, timestamps, queues, lengths = map(list, zip(*checked, strict=True))
     return OutgoingColumns(
         values,
@@ -193,13 +226,13 @@ def _mixed(
         headers if any(headers) else None,
         _needed(timestamps),
         _needed(queues),
+        _needed([deliver_at_ms if time is None else time for time in own]),
     )
 
 
 def _checked(
-    message: Any, max_message_bytes: int, key: bytes | None, tag: str | None, queue: int | None
+    one: OutgoingMessage[bytes], max_message_bytes: int, key: bytes | None, tag: str | None, queue: int | None
 ) -> tuple[bytes, bytes | None, str | None, Headers, int | None, int | None, int]:
-    one = _as_message(message)
     value = checked_value(one.value, max_message_bytes)
     own_key = key if one.key is None else checked_key(one.key)
     own_tag = tag if one.tag is None else checked_tag(one.tag)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Generic
@@ -32,16 +33,19 @@ from ledger.client.producer.arguments import (
 )
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
 from ledger.client.producer.outgoing import OutgoingMessage, encoded_items
 from ledger.client.producer.producer_batch import Piece, Receipt, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
+from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
+from ledger.client.producer.timed_selection import TimedQueueSelection
 from ledger.client.records import RecordMetadata, RecordRange, Sent
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError
@@ -89,7 +93,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                              value (default None: values are bytes, bytearray or memoryview)
         encoding             with this encoding, such as "utf-8", values may be str (default None). Type checkers need
                              `AsyncProducer[str](..., encoding="utf-8")`
-        history              a file to which each send and its result are written (default None; see `ledger.history`)
+        history              a file to which each send and its result are written (default None; see `ledger.history`).
+                             Messages with delivery times are not written
         history_process      the process number in the history file (default 0)
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
@@ -167,6 +172,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                 raise
         self._accumulator = Accumulator(self._delivery, self._client.backoff, self._faults)
         self._sender = Sender(self._client, self._accumulator, self._buffer, self._recorder)
+        first_queue = self._rng.randrange(1 << 16)
         self._queue_selection = QueueSelection(
             self._client,
             make_sequencer=self._accumulator.sequencer,
@@ -174,11 +180,21 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             refund=self._buffer.release,
             is_available=self._sender.is_available,
             selector=self._selector,
-            first_queue=self._rng.randrange(1 << 16),
+            first_queue=first_queue,
+        )
+        self._timed_selection = TimedQueueSelection(
+            self._client,
+            make_sequencer=self._timed_sequencer,
+            add=self._sender.add,
+            refund=self._buffer.release,
+            is_available=self._sender.is_available,
+            selector=self._selector,
+            first_queue=first_queue,
         )
         self._many = ManySender(
             self._client,
             self._queue_selection,
+            self._timed_selection,
             self._delivery,
             enter=self._enter,
             recorded=self._recorded,
@@ -200,6 +216,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             self._client.refuse_calls()
             self._buffer.close()
             await self._queue_selection.close()
+            await self._timed_selection.close()
             await self._sender.close()
             if self._recorder is not None:
                 self._recorder.close()
@@ -215,21 +232,31 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
         the message.
+
+        With `deliver_at`, a datetime with a time zone, or with `delay`, the message waits in the cluster, and consumers
+        receive it at this time or shortly later. A message whose time has passed is delivered at once. The time is at
+        most 40 days ahead. The result then has `deliver_at` and `handle`, and no offset, because the message gets its
+        offset when it is delivered. Messages with the same key and the same delivery time keep their order.
 
         Raises an error that says why the message is invalid, or DeliveryTimeoutError. The attribute `maybe_committed`
         of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the
         producer has accepted the message, the message is still sent.
         """
         data = value if self._encoded is None else self._encoded(value)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms)
+        selection, deliver_at_ms = self._queue_selection, None
+        if deliver_at is not None or delay is not None:
+            selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms)
         try:
             if self._buffer.take(piece.size):  # what `_enter` does, without its cost
-                self._queue_selection.place(topic, piece, queue)
+                selection.place(topic, piece, queue)
             else:
-                await self._enter(piece, partial(self._queue_selection.place, topic, piece, queue))
+                await self._enter(piece, partial(selection.place, topic, piece, queue))
             return await future
         except asyncio.CancelledError:
             future.cancel()  # the caller no longer waits for the result
@@ -245,15 +272,20 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
         data = value if self._encoded is None else self._encoded(value)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms)
+        selection, deliver_at_ms = self._queue_selection, None
+        if deliver_at is not None or delay is not None:
+            selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms)
         if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
-            self._queue_selection.place(topic, piece, queue)
+            selection.place(topic, piece, queue)
         else:
-            self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
+            self._buffer.enter_nowait(piece.size, partial(selection.place, topic, piece, queue))
         return future
 
     async def send_many(
@@ -264,9 +296,12 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         key: bytes | str | None = None,
         tag: str | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> list[RecordRange]:
         """Send many messages faster than separate calls of send(). Each item of `values` is a value, a pair
-        `(key, value)`, or an OutgoingMessage. `key`, `tag` and `queue` apply to each message that has none of its own.
+        `(key, value)`, or an OutgoingMessage. `key`, `tag`, `queue`, and `deliver_at` or `delay`, apply to each message
+        that has none of its own.
 
         When a majority of the voters has all messages, return their queues and offsets. Without keys and queues of
         their own, the messages are in the order of `values`. With them, each message goes to the queue to which
@@ -280,7 +315,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         offsets of the acknowledged messages.
         """
         items = values if self._encoded is None else encoded_items(values, self._encoded)
-        return await self._many.send(topic, items, key=key, tag=tag, queue=queue)
+        deliver_at_ms = self._delivery_ms(deliver_at, delay)
+        return await self._many.send(topic, items, key=key, tag=tag, queue=queue, deliver_at_ms=deliver_at_ms)
 
     async def send_table(
         self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
@@ -306,6 +342,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         self._client.check_open()
         await self._buffer.line_gone()
         await self._queue_selection.flush()
+        await self._timed_selection.flush()
         await self._sender.flush()
 
     def _single(
@@ -316,11 +353,25 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         tag: str | None,
         headers: GivenHeaders,
         timestamp_ms: int | None,
+        deliver_at_ms: int | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """Check the arguments of one message. Return a piece with this message, and the future that gets the
         message's metadata."""
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        return self._piece(SingleReceipt(topic, future), topic, value, key, tag, headers, timestamp_ms), future
+        receipt = SingleReceipt(topic, future)
+        return self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms), future
+
+    def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
+        """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""
+        if deliver_at is None and delay is None:
+            return None
+        return checked_delivery_ms(deliver_at, delay, self._client.environment.now_ms())
+
+    def _timed_sequencer(
+        self, topic_id: int, queue: int, shard: int, topic: str, target: tuple[int, int]
+    ) -> QueueSequencer:
+        producer_id = self._client.environment.new_producer_id()
+        return self._accumulator.timed_sequencer(topic_id, queue, shard, topic, target, producer_id)
 
     def _encoded_now(self, value: object) -> object:
         """Return the value as bytes, if it is of a right type, so that the program may change its buffer afterwards."""
@@ -338,13 +389,15 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         headers: GivenHeaders,
         timestamp_ms: int | None,
         queue: int | None,
+        deliver_at_ms: int | None,
     ) -> None:
         """Do what send_nowait does, with a receipt of the caller. The synchronous producer calls this method."""
-        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms)
+        selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
+        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms)
         if self._buffer.take(piece.size):
-            self._queue_selection.place(topic, piece, queue)
+            selection.place(topic, piece, queue)
         else:
-            self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
+            self._buffer.enter_nowait(piece.size, partial(selection.place, topic, piece, queue))
 
     def _piece(
         self,
@@ -355,13 +408,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         tag: str | None,
         headers: GivenHeaders,
         timestamp_ms: int | None,
+        deliver_at_ms: int | None,
     ) -> Piece:
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         data = checked_value(value, self._client.routes.table.max_message_bytes)
         if key is None and tag is None and not headers and timestamp_ms is None:
-            return self._recorded(topic, Piece([data], len(data), receipt))
+            return self._recorded(topic, Piece([data], len(data), receipt, deliver_at_ms=deliver_at_ms))
         piece = Piece(
             [data],
             len(data),
@@ -370,12 +424,13 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             checked_tag(tag),
             checked_headers(headers),
             checked_timestamp(timestamp_ms),
+            deliver_at_ms=deliver_at_ms,
         )
         check_extras(piece.key, piece.tag, piece.headers)
         return self._recorded(topic, piece)
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
-        if self._recorder is not None:
+        if self._recorder is not None and not piece.waits:
             self._recorder.handed_over(topic, piece)
         return piece
 

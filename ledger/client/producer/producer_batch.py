@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger import batch as batch_format
+from ledger.batch import TimedColumn
 from ledger.batch.strings import Strings
 from ledger.codec import Codec
 from ledger.errors import (
@@ -31,6 +32,7 @@ from ledger.errors import (
     UnknownTopicError,
     UnsupportedBatchError,
 )
+from ledger.timed import WaitingMessages
 
 Headers = Sequence[tuple[str, bytes]]
 T = TypeVar("T")
@@ -40,6 +42,8 @@ NONE = -1
 
 # The bytes that each message takes in addition to its value: an offset in the batch, and a reference to the value.
 MESSAGE_OVERHEAD_BYTES = 16
+# The bytes of a delivery time.
+DELIVERY_TIME_BYTES = 8
 
 # With one of these errors, the attempt did not append the batch. Every other error leaves doubt: for example, a leader
 # that appended the batch and then lost leadership answers that it is not the leader.
@@ -86,9 +90,12 @@ def because(error: LedgerError | None) -> str:
 
 class Receipt(Protocol):
     """An interface: an object that receives the result of a piece (of messages that are sent together). Only one of
-    its two methods is called, and only once."""
+    its methods is called, and only once."""
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        """The messages wait for their delivery times. `queue` is their target queue."""
 
     def failed(self, error: LedgerError) -> None: ...
 
@@ -147,20 +154,34 @@ class PieceColumns:
     tags: list[str | None] | None = None
     headers: list[Headers] | None = None
     timestamps_ms: list[int | None] | None = None
+    delivery_times_ms: list[int] | None = None
 
 
 class Piece:
-    """Messages that are sent together to one queue. The messages share key, tag, headers and timestamp, or `columns`
-    has those of each message.
+    """Messages that are sent together to one queue. The messages share key, tag, headers, timestamp and delivery time,
+    or `columns` has those of each message.
 
     Fields:
 
+        deliver_at_ms the delivery time, in ms since 1970; None: the messages do not wait
         timestamp_ms  None: the messages get the time at which their batch was opened
         bound         True: the key or the program chose the queue, so the order in that queue is guaranteed
         size          the bytes that the piece takes in a batch and in the buffer, exact to a few bytes per message
     """
 
-    __slots__ = ("bound", "columns", "count", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
+    __slots__ = (
+        "bound",
+        "columns",
+        "count",
+        "deliver_at_ms",
+        "headers",
+        "key",
+        "receipt",
+        "size",
+        "tag",
+        "timestamp_ms",
+        "values",
+    )
 
     def __init__(
         self,
@@ -172,6 +193,7 @@ class Piece:
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
         *,
+        deliver_at_ms: int | None = None,
         bound: bool = False,
         columns: PieceColumns | None = None,
     ) -> None:
@@ -183,9 +205,26 @@ class Piece:
         self.tag = tag
         self.headers = headers
         self.timestamp_ms = timestamp_ms
+        self.deliver_at_ms = deliver_at_ms
         self.bound = bound
         each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers)
         self.size = value_bytes + each * len(values)
+        if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
+            self.size += DELIVERY_TIME_BYTES * len(values)
+
+    @property
+    def waits(self) -> bool:
+        """True if the messages have delivery times."""
+        return self.deliver_at_ms is not None or (
+            self.columns is not None and self.columns.delivery_times_ms is not None
+        )
+
+    def delivery_times_ms(self) -> list[int]:
+        """Return the delivery time of each message. Call `delivery_times_ms` only if the messages have one."""
+        if self.columns is not None and self.columns.delivery_times_ms is not None:
+            return self.columns.delivery_times_ms
+        assert self.deliver_at_ms is not None
+        return [self.deliver_at_ms] * self.count
 
 
 class TablePiece(Piece):
@@ -239,6 +278,10 @@ class ProducerBatch:
     timestamps_ms: list[int] | None = None
     # The messages of a table. The batch has no others then.
     table: TablePiece | None = None
+    # The topic id and the number of the queue to which the messages are delivered at their delivery times; None: the
+    # messages do not wait.
+    target: tuple[int, int] | None = None
+    delivery_times_ms: list[int] = field(default_factory=list)
     receipts: list[tuple[Receipt, int]] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -273,6 +316,8 @@ class ProducerBatch:
             self._add_columns(piece.columns, before, more)
         else:
             self._add_shared(piece, before, more)
+        if self.target is not None:
+            self.delivery_times_ms.extend(piece.delivery_times_ms())
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
         self.bound = self.bound or piece.bound
@@ -341,9 +386,12 @@ class ProducerBatch:
             tags=self.tags,
             headers=self.headers,
             timestamps_ms=self.timestamps_ms,
+            timed=None
+            if self.target is None
+            else TimedColumn(*self.target, np.array(self.delivery_times_ms, np.int64)),
             codec=codec,
         )
-        self.values = []
+        self.values, self.delivery_times_ms = [], []
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:

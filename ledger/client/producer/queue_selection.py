@@ -141,9 +141,9 @@ class QueueSelection:
     async def _resolve(self, topic: str) -> None:
         error: LedgerError | None = None
         try:
-            route = await self._client.topic(topic)
+            route = await self._route(topic)
             if self._asks_for_more(topic, len(route.shards)):  # the topic may have more queues by now
-                route = await self._client.topic(topic, newest=True)
+                route = await self._route(topic, newest=True)
             if topic not in self._topics:  # otherwise `_changed` has extended its sequencers already
                 self._topics[topic] = self._seen_again(route) or TopicQueueSelector(
                     topic, route.topic_id, self._sequencers_of(route), self._first_queue, self._is_available
@@ -158,6 +158,10 @@ class QueueSelection:
             del self._resolving[topic]
             self._unpark(topic, error)
 
+    async def _route(self, topic: str, *, newest: bool = False) -> RoutedTopic:
+        """Return the topic with this name. Raises UnknownTopicError, or another LedgerError if no leader answers."""
+        return await self._client.topic(topic, newest=newest)
+
     def _asks_for_more(self, topic: str, queues: int) -> bool:
         return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
 
@@ -168,12 +172,16 @@ class QueueSelection:
         if sequencers is None:
             return
         if route is None or route.topic_id != sequencers.topic_id:
-            # The broker refuses the batches that are in these sequencers.
-            self._unseen[sequencers.topic_id] = self._topics.pop(name)
-            if len(self._unseen) > MAX_UNSEEN_TOPICS:
-                del self._unseen[next(iter(self._unseen))]
+            self._put_aside(name)  # the broker refuses the batches that are in these sequencers
         elif sequencers.queues < len(route.shards):
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
+
+    def _put_aside(self, name: str) -> None:
+        """Keep the sequencers of the topic until the topic is resolved again."""
+        sequencers = self._topics.pop(name)
+        self._unseen[sequencers.topic_id] = sequencers
+        if len(self._unseen) > MAX_UNSEEN_TOPICS:
+            del self._unseen[next(iter(self._unseen))]
 
     def _seen_again(self, route: RoutedTopic) -> TopicQueueSelector | None:
         """Return the sequencers that the topic had before this client did not see it, or None."""

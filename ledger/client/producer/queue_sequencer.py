@@ -87,11 +87,23 @@ class QueueSequencer:
     """Numbers, orders and retries the batches of one queue, in the order in which the batches were opened."""
 
     def __init__(
-        self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff, topic: str = ""
+        self,
+        topic_id: int,
+        queue: int,
+        shard: int,
+        delivery: Delivery,
+        backoff: Backoff,
+        topic: str = "",
+        target: tuple[int, int] | None = None,
     ) -> None:
+        """`target` is the topic id and the number of the queue to which the messages are delivered at their delivery
+        times. With `target`, the queue is one of `%TIMED`, and `topic` is the name of the target topic."""
         self.topic_id = topic_id
+        self.target = target
         # For messages of errors.
-        self._topic = f'"{topic}"' if topic else str(topic_id)
+        self._where = f"queue {queue if target is None else target[1]} of topic " + (
+            f'"{topic}"' if topic else str(topic_id)
+        )
         self.queue = queue
         self.shard = shard
         # How many batches were closed so far. The queue selector moves to the next queue when this number changes.
@@ -152,7 +164,9 @@ class QueueSequencer:
         batch = self._open
         if batch is None:
             delivery = self._delivery
-            batch = self._open = ProducerBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
+            batch = self._open = ProducerBatch(
+                wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms, target=self.target
+            )
         batch.add(piece)
         self._has_offer = True
         if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
@@ -442,8 +456,7 @@ class QueueSequencer:
             else "They are not in the queue: send them again"
         )
         error = DeliveryTimeoutError(
-            f"{batch.count} message(s) for queue {self.queue} of topic {self._topic} were not acknowledged {limit}"
-            f"{because(self.trouble)}. {fate}.",
+            f"{batch.count} message(s) for {self._where} were not acknowledged {limit}{because(self.trouble)}. {fate}.",
             maybe_committed=maybe_committed,
         )
         error.__cause__ = self.trouble

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Sequence
 
 from ledger.client.producer.producer_batch import Acknowledged
-from ledger.client.records import RecordMetadata, RecordRange
+from ledger.client.records import NO_OFFSET, RecordMetadata, RecordRange
 from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledger.timed import WaitingMessages
 
 
 class SingleReceipt:
@@ -29,6 +30,10 @@ class SingleReceipt:
             self._future.set_result(
                 RecordMetadata(self._topic, queue, first_offset, answer.append_time_ms, answer.term, answer.duplicate)
             )
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        if not self._future.done():
+            self._future.set_result(scheduled_metadata(self._topic, queue, waiting, answer))
 
     def failed(self, error: LedgerError) -> None:
         if not self._future.done():
@@ -84,8 +89,10 @@ class ManyReceipt:
             error.add_note(f"Of the first {self._messages} messages, {count} were acknowledged: see `acknowledged`.")
         raise error
 
-    def settle(self, place: int, queue: int, first_offset: int, count: int) -> None:
-        self._ranges[place] = RecordRange(self._topic, queue, first_offset, count, self._indexes[place])
+    def settle(
+        self, place: int, queue: int, first_offset: int, count: int, waiting: WaitingMessages | None = None
+    ) -> None:
+        self._ranges[place] = RecordRange(self._topic, queue, first_offset, count, self._indexes[place], waiting)
         self._one_less()
 
     def fail(self, error: LedgerError) -> None:
@@ -110,8 +117,25 @@ class SliceReceipt:
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
         self._many.settle(self._place, queue, first_offset, count)
 
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        self._many.settle(self._place, queue, NO_OFFSET, len(waiting.times_ms), waiting)
+
     def failed(self, error: LedgerError) -> None:
         self._many.fail(error)
+
+
+def scheduled_metadata(topic: str, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> RecordMetadata:
+    """Return the result of one message that waits for its delivery time."""
+    return RecordMetadata(
+        topic,
+        queue,
+        NO_OFFSET,
+        answer.append_time_ms,
+        answer.term,
+        answer.duplicate,
+        waiting.deliver_at(0),
+        waiting.handle(0),
+    )
 
 
 def _own(error: LedgerError) -> LedgerError:

@@ -3,7 +3,8 @@
 The recorder replaces the receipt of each piece (messages that are sent together) with a receipt that also writes to
 the file. When the producer accepts a piece, the recorder notes the sizes and checksums of its messages, and the
 current time. When the batch of the piece has a result, the recorder learns the sequence numbers of the piece. The
-recorder writes the history line of the piece before the program gets the result.
+recorder writes the history line of the piece before the program gets the result. Messages with delivery times are not
+recorded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import google_crc32c
 from ledger.client.producer.producer_batch import NONE, Acknowledged, BatchResult, Piece, ProducerBatch, Receipt
 from ledger.errors import DeliveryTimeoutError, LedgerError
 from ledger.history import Close, HistoryWriter, Open, OperationOutcome, Send, now_ns
+from ledger.timed import WaitingMessages
 
 
 class Recorder:
@@ -32,6 +34,8 @@ class Recorder:
     def settling(self, results: BatchResult) -> None:
         """Note a batch's queue and sequence numbers for each piece in the batch, immediately before the batch's
         receipts get the result."""
+        if results.batch.target is not None:
+            return  # messages with delivery times are not recorded
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)
@@ -101,6 +105,9 @@ class _Recorded:
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
         self._recorder.write(self, OperationOutcome.OK, first_offset, None)
         self._inner.acknowledged(queue, first_offset, count, answer)
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        self._inner.scheduled(queue, waiting, answer)
 
     def failed(self, error: LedgerError) -> None:
         doubtful = self.doubtful or (isinstance(error, DeliveryTimeoutError) and error.maybe_committed)

@@ -10,6 +10,7 @@ import concurrent.futures
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Generic, Literal
 
@@ -86,12 +87,25 @@ class Producer(Lifetime, Generic[Sent]):
         headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
-        the message. Raises the same errors as AsyncProducer.send.
+        the message. With `deliver_at` or `delay`, the message waits, as AsyncProducer.send says. Raises the same errors
+        as AsyncProducer.send.
         """
         return self._thread.run(
-            self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
+            self._client.send(
+                topic,
+                value,
+                key=key,
+                tag=tag,
+                headers=headers,
+                timestamp_ms=timestamp_ms,
+                queue=queue,
+                deliver_at=deliver_at,
+                delay=delay,
+            )
         )
 
     def send_nowait(
@@ -104,16 +118,20 @@ class Producer(Lifetime, Generic[Sent]):
         headers: GivenHeaders = None,
         timestamp_ms: int | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Pass one message to the producer, and return a future. The future gets the metadata of the message or an
         error. If the buffer has no room, the error is BufferFullError.
 
         The call does not wait for the cluster. If 2,048 messages, or 8 MiB, wait for the client's own thread, the call
-        waits until this thread has taken them. Raises ClosedError.
+        waits until this thread has taken them. Raises ClosedError, and InvalidArgumentError for an invalid `deliver_at`
+        or `delay`.
         """
+        deliver_at_ms = self._client._delivery_ms(deliver_at, delay)
         data = self._client._encoded_now(value)
         size = len(data) if isinstance(data, bytes) else 0  # the client's own thread refuses other types
-        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue))
+        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms))
 
     def send_many(
         self,
@@ -123,11 +141,15 @@ class Producer(Lifetime, Generic[Sent]):
         key: bytes | str | None = None,
         tag: str | None = None,
         queue: int | None = None,
+        deliver_at: datetime | None = None,
+        delay: timedelta | None = None,
     ) -> list[RecordRange]:
         """Send many messages fast, and return their queues and offsets, as AsyncProducer.send_many does. If `values`
         is an iterator, it is read on the client's own thread.
         """
-        return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
+        return self._thread.run(
+            self._client.send_many(topic, values, key=key, tag=tag, queue=queue, deliver_at=deliver_at, delay=delay)
+        )
 
     def send_table(
         self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None

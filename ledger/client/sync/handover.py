@@ -22,9 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ledger.client.producer.producer_batch import Acknowledged
+from ledger.client.producer.receipts import scheduled_metadata
 from ledger.client.records import RecordMetadata
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import LedgerError
+from ledger.timed import WaitingMessages
 
 MAX_LINE_MESSAGES = 2_048
 # Large values are passed on sooner: a line holds no more bytes than this, or a single message.
@@ -125,6 +127,10 @@ class MessageReceipt:
             self._future.set_result(
                 RecordMetadata(self._topic, queue, first_offset, answer.append_time_ms, answer.term, answer.duplicate)
             )
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        if self._future.set_running_or_notify_cancel():
+            self._future.set_result(scheduled_metadata(self._topic, queue, waiting, answer))
 
     def failed(self, error: LedgerError) -> None:
         self.broken(error)

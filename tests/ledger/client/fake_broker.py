@@ -15,6 +15,7 @@ import grpc.aio
 
 from ledger.batch import Batch, BatchHeader
 from ledger.errors import LedgerError, NotLeaderError, OffsetBeyondEndError, SequenceGapError, TopicExistsError, to_wire
+from ledger.timed import TIMED_TOPIC
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerServicer, add_BrokerServicer_to_server
 
@@ -45,6 +46,10 @@ class FakeCluster:
     requests: int = 0
     largest_request: int = 0  # in batches
     appends: int = 0
+    # False: the nodes are of a version without delivery times.
+    knows_timed: bool = True
+    # Requests to create the topic of messages with delivery times.
+    preparations: int = 0
 
     def leader_of(self, shard: int) -> int:
         return self.others.get(shard, self.leader)
@@ -199,6 +204,24 @@ class FakeBroker(BrokerServicer):
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost")
             return broker_pb2.CreateTopicResponse(topic=route)
         return broker_pb2.CreateTopicResponse(error=to_wire(trouble))
+
+    async def PrepareTimed(  # noqa: N802
+        self, request: broker_pb2.PrepareTimedRequest, context: Any
+    ) -> broker_pb2.PrepareTimedResponse:
+        error, cluster = self.not_leader(), self.cluster
+        if error is not None:
+            return broker_pb2.PrepareTimedResponse(error=to_wire(error))
+        if not cluster.knows_timed:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        cluster.preparations += 1
+        shards = [0, *cluster.others]
+        known = cluster.topics.get(TIMED_TOPIC)
+        if known is None:
+            known = cluster.create(TIMED_TOPIC, len(shards), shards)
+        for shard in shards[len(known.shards) :]:
+            cluster.queues[known.topic_id, len(known.shards)] = []
+            known.shards.append(shard)
+        return broker_pb2.PrepareTimedResponse(topic=known)
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Any

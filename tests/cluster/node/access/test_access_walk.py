@@ -26,6 +26,7 @@ FOR_EVERY_USER = (
     "GetRoute",
     "ListConsumerGroups",
     "MakeRocketmqSecret",
+    "PrepareTimed",
     "Produce",
     "RemoveRocketmqSecret",
     "RotateUser",
