@@ -78,7 +78,7 @@ class RecordMetadata(NamedTuple):
     the other fields describe the earlier attempt.
 
     A message with a delivery time waits, and has no offset in its queue yet: `offset` is -1. `deliver_at` is its
-    delivery time in UTC, and `handle` names the waiting message. For other messages, `deliver_at` is None and `handle`
+    delivery time in UTC, and `handle` is what cancel() takes. For other messages, `deliver_at` is None and `handle`
     is empty.
     """
 
@@ -118,7 +118,7 @@ class RecordRange:
 
     @property
     def handles(self) -> list[str]:
-        """The handle of each message, which names it while it waits."""
+        """The handle of each message, which cancel() takes."""
         return [] if self.waiting is None else [self.waiting.handle(place) for place in range(self.count)]
 
 

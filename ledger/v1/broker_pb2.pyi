@@ -289,6 +289,32 @@ class PrepareTimedResponse(_message.Message):
     topic: TopicRoute
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
 
+class CancelTimedRequest(_message.Message):
+    __slots__ = ("shard", "messages")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    messages: _containers.RepeatedCompositeFieldContainer[WaitingMessage]
+    def __init__(self, shard: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[WaitingMessage, _Mapping]]] = ...) -> None: ...
+
+class WaitingMessage(_message.Message):
+    __slots__ = ("topic_id", "identity", "delivery_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    identity: int
+    delivery_ms: int
+    def __init__(self, topic_id: _Optional[int] = ..., identity: _Optional[int] = ..., delivery_ms: _Optional[int] = ...) -> None: ...
+
+class CancelTimedResponse(_message.Message):
+    __slots__ = ("error", "cancelled")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    cancelled: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cancelled: _Optional[_Iterable[bool]] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -79,6 +79,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.FromString,
                 _registered_method=True)
+        self.CancelTimed = channel.unary_unary(
+                '/ledger.v1.Broker/CancelTimed',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/ledger.v1.Broker/GetStatus',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetStatusRequest.SerializeToString,
@@ -153,6 +158,13 @@ class BrokerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CancelTimed(self, request, context):
+        """Cancels messages that wait for their delivery times, at the leader of their shard.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Returns the state of the answering node and of its replicas.
         """
@@ -207,6 +219,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.PrepareTimed,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.SerializeToString,
+            ),
+            'CancelTimed': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelTimed,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -457,6 +474,33 @@ class Broker:
             '/ledger.v1.Broker/PrepareTimed',
             ledger_dot_v1_dot_broker__pb2.PrepareTimedRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.PrepareTimedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelTimed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/CancelTimed',
+            ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,7 +45,7 @@ from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
-from ledger.client.producer.timed_selection import TimedQueueSelection
+from ledger.client.producer.timed_selection import TimedQueueSelection, cancel_waiting
 from ledger.client.records import RecordMetadata, RecordRange, Sent
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError
@@ -332,6 +332,16 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         or has items of another type, and the same errors as send_many.
         """
         return await self._many.send_table(topic, table, value=value, key=key, queue=queue)
+
+    async def cancel(self, handle: str) -> bool:
+        """Cancel a message that waits for its delivery time. `handle` is the `handle` of its receipt. Any producer can
+        cancel the message, if its user may publish on the topic.
+
+        Return True if the message is cancelled now and will not be delivered. Return False if it was delivered or
+        cancelled before, or is unknown. If an answer of the cluster was lost, the call is repeated, and then False may
+        also mean that the first attempt cancelled the message. Raises InvalidArgumentError if `handle` is no handle.
+        """
+        return await cancel_waiting(self._client, handle)
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for

@@ -9,7 +9,8 @@ leader of shard 0 creates it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import grpc
 
@@ -21,7 +22,7 @@ from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError
-from ledger.timed import TIMED_TOPIC, WaitingMessages
+from ledger.timed import TIMED_TOPIC, TimedHandle, WaitingMessages
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 
@@ -115,13 +116,28 @@ class _TimedReceipt:
 async def prepare_timed(client: ClusterClient) -> None:
     """Ask the leader of shard 0 to create `%TIMED` if it does not exist, and to give it a queue in each shard. Raises
     InvalidArgumentError if nodes are too old for delivery times, or another LedgerError."""
+    request = broker_pb2.PrepareTimedRequest()
+    await _call(client, TOPICS_SHARD, lambda stub, seconds: stub.PrepareTimed(request, timeout=seconds))
+    await client.topic(TIMED_TOPIC, newest=True)
 
-    async def send(stub: NodeStub, seconds: float) -> broker_pb2.PrepareTimedResponse:
+
+async def cancel_waiting(client: ClusterClient, text: str) -> bool:
+    """Do what AsyncProducer.cancel does."""
+    client.check_open()
+    handle = TimedHandle.parse(text)
+    request = broker_pb2.CancelTimedRequest(shard=handle.shard)
+    request.messages.add(topic_id=handle.topic_id, identity=handle.identity, delivery_ms=handle.deliver_at_ms)
+    response = await _call(client, handle.shard, lambda stub, seconds: stub.CancelTimed(request, timeout=seconds))
+    return bool(response.cancelled[0]) if response.cancelled else False
+
+
+async def _call(client: ClusterClient, shard: int, call: Callable[[NodeStub, float], Awaitable[Any]]) -> Any:
+    """Call the leader of the shard. Raises InvalidArgumentError if it is too old for delivery times, or another
+    LedgerError."""
+
+    async def send(stub: NodeStub, seconds: float) -> Any:
         try:
-            response: broker_pb2.PrepareTimedResponse = await stub.PrepareTimed(
-                broker_pb2.PrepareTimedRequest(), timeout=seconds
-            )
-            return response
+            return await call(stub, seconds)
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
@@ -129,5 +145,4 @@ async def prepare_timed(client: ClusterClient) -> None:
                 "A node runs an older version of ledgermq, which has no delivery times: upgrade all nodes."
             ) from error
 
-    await client.call(TOPICS_SHARD, send)
-    await client.topic(TIMED_TOPIC, newest=True)
+    return await client.call(shard, send)

@@ -157,6 +157,10 @@ class Producer(Lifetime, Generic[Sent]):
         """Send a message for each row of a table, as AsyncProducer.send_table does."""
         return self._thread.run(self._client.send_table(topic, table, value=value, key=key, queue=queue))
 
+    def cancel(self, handle: str) -> bool:
+        """Cancel a message that waits for its delivery time, as AsyncProducer.cancel does."""
+        return self._thread.run(self._client.cancel(handle))
+
     def flush(self) -> None:
         """Return when every message accepted so far is acknowledged or has failed."""
         self._thread.run(self._client.flush())

@@ -50,6 +50,8 @@ class FakeCluster:
     knows_timed: bool = True
     # Requests to create the topic of messages with delivery times.
     preparations: int = 0
+    # (shard, target topic id, identity, delivery time) of messages with delivery times.
+    cancelled: list[tuple[int, int, int, int]] = field(default_factory=list)
 
     def leader_of(self, shard: int) -> int:
         return self.others.get(shard, self.leader)
@@ -222,6 +224,18 @@ class FakeBroker(BrokerServicer):
             cluster.queues[known.topic_id, len(known.shards)] = []
             known.shards.append(shard)
         return broker_pb2.PrepareTimedResponse(topic=known)
+
+    async def CancelTimed(  # noqa: N802
+        self, request: broker_pb2.CancelTimedRequest, context: Any
+    ) -> broker_pb2.CancelTimedResponse:
+        error, response = self.not_leader(request.shard), broker_pb2.CancelTimedResponse()
+        if error is not None:
+            return broker_pb2.CancelTimedResponse(error=to_wire(error))
+        for each in request.messages:
+            key = (request.shard, each.topic_id, each.identity, each.delivery_ms)
+            response.cancelled.append(key not in self.cluster.cancelled)
+            self.cluster.cancelled.append(key)
+        return response
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Any

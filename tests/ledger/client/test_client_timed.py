@@ -205,3 +205,29 @@ async def test_the_synchronous_producer_has_the_same_arguments(cluster: FakeClus
 
     await asyncio.to_thread(send)
     assert [value for value, _, _ in waiting(cluster, 1)] == [b"a", b"b", b"c"]
+
+
+# --- cancelling
+
+
+async def test_the_leader_of_the_shard_cancels_what_the_handle_names(cluster: FakeCluster) -> None:
+    async with producer(cluster) as one:
+        await one.send("orders", b"a", queue=3, delay=HOUR)
+        receipt = await one.send("orders", b"b", queue=3, delay=HOUR)
+        assert await one.cancel(receipt.handle)
+        assert not await one.cancel(receipt.handle)
+    assert cluster.cancelled[0] == (1, cluster.topics["orders"].topic_id, 1, IN_AN_HOUR)
+
+    def cancel() -> bool:
+        with ledgermq.Producer(list(cluster.addresses.values())) as other:
+            return other.cancel(receipt.handle)
+
+    assert not await asyncio.to_thread(cancel)
+
+
+async def test_what_is_no_handle_is_not_asked_for(cluster: FakeCluster) -> None:
+    async with producer(cluster) as one:
+        for handle in ("", "t1_", "orders:3:1", f"t1_{'A' * 36}"):
+            with pytest.raises(InvalidArgumentError, match="is not the handle"):
+                await one.cancel(handle)
+    assert not cluster.cancelled
