@@ -86,6 +86,15 @@ class ClusterClock:
         self._offset, self._doubted_since = agreed - steady, None
         return round(agreed)
 
+    def passed_ms(self, voters: Sequence[int]) -> int | None:
+        """Return the time that the clocks of a majority of these voters have passed, or None if too few clocks are
+        known. A node without other voters returns the time of `now_ms`."""
+        wall, steady = self._wall_ms(), self._steady_ms()
+        if len(voters) == 1:
+            return self._alone(wall, steady)
+        middle = majority_time(self._clocks(voters, wall, steady), len(voters))
+        return None if middle is None else int(middle)
+
     def offsets_ms(self, voters: Sequence[int]) -> dict[int, int]:
         """Return by how much the clock of each voter is ahead of the majority time, or behind it (negative). Voters
         that have told no time are left out. Return an empty mapping if the majority time is not known."""

@@ -142,6 +142,11 @@ class Driver:
         (negative), as far as this leader was told. Return an empty mapping if this node does not lead."""
         return self.clock.offsets_ms(self.raft.configuration.voters) if self.leads else {}
 
+    def passed_ms(self) -> int | None:
+        """Return the time, in ms since 1970, that the clocks of a majority of voters have passed. Return None if this
+        node does not know it."""
+        return self.clock.passed_ms(self.raft.configuration.voters)
+
     def now_ms(self) -> int:
         """Return the time by which this node dates new entries of the shard while it leads, in ms since 1970. The
         append time of an entry is never less than that of the entry before it."""

@@ -9,21 +9,28 @@ from __future__ import annotations
 from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
 from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.timed.applied_timed import AppliedTimed, Delivery
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
 from ledger.state.feature_levels import LATEST_LEVEL
-from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot
+from ledger.state.timed_table import TimedCursor, UndeliveredMessages
+from ledger.timed import TIMED_TOPIC
+from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot, TimedIndex
+
+# What a command gives to the caller that proposed it: the result of the state. `CancelTimed` gives for each message
+# whether it was cancelled.
+AppliedResult = CommandResult | tuple[bool, ...]
 
 
 class AppliedState:
-    """The state, the ConsumeQueues and the key index of one replica, after the last entry that the replica has
-    applied."""
+    """The state and the indexes of one replica, after the last entry that the replica has applied."""
 
     def __init__(
         self,
         commit_log: CommitLog,
         queues: ConsumeQueues,
         keys: KeyIndex,
+        timed: TimedIndex,
         fetch_waiters: FetchWaiters | None = None,
         latest_level: int = LATEST_LEVEL,
     ) -> None:
@@ -33,6 +40,7 @@ class AppliedState:
         self.log = commit_log
         self.queues = queues
         self.keys = keys
+        self.timed = AppliedTimed(timed)
         self.fetch_waiters = fetch_waiters or FetchWaiters()
         self.state = State(latest_level=latest_level)
 
@@ -43,14 +51,20 @@ class AppliedState:
         batch = BatchHeader.parse(body)
         check_header(batch, len(body))
         self.state.check_batch(header.topic_id, header.queue, header.base_offset, header.index)
-        # The key index first: if a later step fails, the entry is applied again, and the key index allows that.
+        delivery = Delivery.of(body, batch, header.index)
+        if delivery is not None:
+            delivery.check(self.state)
+        topic = self.state.topics.get(header.topic_id)
+        name = "" if topic is None else topic.name
+        # Indexes whose `put` may be repeated come first: if a later step fails, the entry is applied again.
+        if name == TIMED_TOPIC:
+            self.timed.put(header, batch, body)
         if (hashes := key_hashes(body, batch)) is not None:
             self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body, batch), header.count
         )
-        topic = self.state.topics.get(header.topic_id)
-        if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
+        if (consumer_group := consumer_group_of(name)) is not None:
             self._apply_move(consumer_group, body)
         self.state.apply_batch(
             CommittedBatch(
@@ -66,13 +80,20 @@ class AppliedState:
                 first_sequence=batch.first_sequence,
             )
         )
+        if delivery is not None:
+            delivery.apply(self.state)
         self.fetch_waiters.announce(header.topic_id, header.queue)
 
-    def apply_command(self, header: Header, body: memoryview) -> CommandResult:
+    def apply_command(self, header: Header, body: memoryview) -> AppliedResult:
         """Apply a committed command, and return its result."""
         result = self.state.apply_command(body, header.append_time_ms, index=header.index)
-        if isinstance(result, DeletedTopic):
-            self._drop(result.topic)
+        match result:
+            case DeletedTopic(topic):
+                self._drop(topic)
+            case UndeliveredMessages():
+                return self.timed.cancel(result)
+            case TimedCursor():
+                self.timed.settle(self.state)
         return result
 
     def resume(self, snapshot: Snapshot) -> None:
@@ -89,6 +110,7 @@ class AppliedState:
         self.state = state
         self.queues.wipe()
         self.keys.wipe()
+        self.timed.index.wipe()
         self._drop_before(position, state)
 
     def log_starts(self, snapshot: Snapshot) -> None:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from ledger.batch import BatchHeader, timed_column
-from ledger.broker.applied_state import AppliedState
+from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
@@ -36,6 +36,7 @@ from ledger.broker.produce.produce_decisions import (
 )
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.broker.retention.log_holds import LogHolds
+from ledger.broker.timed.applied_timed import AppliedTimed
 from ledger.errors import (
     BusyError,
     ChangeInProgressError,
@@ -46,10 +47,10 @@ from ledger.errors import (
     NotLeaderError,
     StorageFailedError,
 )
-from ledger.state import CommandResult, Projected, State
+from ledger.state import Projected, State
 from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
-from ledger.state.commands import Command
+from ledger.state.commands import CancelTimed, Command
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.core import (
     Busy,
@@ -120,7 +121,7 @@ class BrokerReplica:
         # By id of a BatchRecord of `_projected`: the future that repeats of the batch wait for.
         self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
         # By index: results of commands of this leader, until their proposals take them.
-        self._command_results: dict[int, CommandResult] = {}
+        self._command_results: dict[int, AppliedResult] = {}
         # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
         self.streams_reopened = 0
         # The last disk failure that was logged; empty after a success.
@@ -151,6 +152,11 @@ class BrokerReplica:
     @property
     def keys(self) -> KeyIndex:
         return self._applied.keys
+
+    @property
+    def timed(self) -> AppliedTimed:
+        """The messages that wait for their delivery times."""
+        return self._applied.timed
 
     @property
     def state(self) -> State:
@@ -238,10 +244,12 @@ class BrokerReplica:
         if not self.driver.leads:
             self._projected = None
             self._command_results.clear()
+            self.timed.on_news()
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
         self.on_change()
+        self.timed.on_news()
 
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
@@ -335,12 +343,29 @@ class BrokerReplica:
         appends the same batch a second time. Raises LedgerError if the batch was not appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
+    def deliver(self, batch: bytes, identities: Sequence[int]) -> asyncio.Future[Committed]:
+        """Append a firing batch, which delivers the waiting messages `identities` to the batch's queue. Until it is
+        applied, no other entry delivers or cancels these messages. Raises LedgerError if it was not appended."""
+        return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch, identities)
+
+    def cancel(self, command: CancelTimed) -> asyncio.Future[tuple[bool, ...]]:
+        """Propose to cancel waiting messages, which must wait in the projected state. The result has for each message
+        whether it was cancelled now. Raises LedgerError if this node does not lead."""
+        body = self._encoded(command)
+        projected = self.check_leads(len(body))
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
+        projected.timed.admit(proposal, [item.identity for item in command.items])
+        self.driver.propose(proposal)
+        return proposal.future
+
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next message of the queue will get. Raises LedgerError if this node does not
         lead."""
         return self.check_leads(0).next_offset(topic_id, queue)
 
-    def _append_batch(self, projected: Projected, header: BatchHeader, batch: bytes) -> asyncio.Future[Committed]:
+    def _append_batch(
+        self, projected: Projected, header: BatchHeader, batch: bytes, delivers: Sequence[int] = ()
+    ) -> asyncio.Future[Committed]:
         record = projected.admit_batch(
             topic_id=header.topic_id,
             queue=header.queue,
@@ -349,6 +374,8 @@ class BrokerReplica:
             first_sequence=header.first_sequence,
             count=header.count,
         )
+        if delivers:
+            projected.timed.admit(record, delivers)
         draft = EntryDraft(
             EntryKind.BATCH,
             batch,

@@ -93,7 +93,9 @@ class CommittedBatch:
     first_sequence: int
 
 
-CommandResult = Topic | DeletedTopic | UndeliveredMessages | Hold | QueueResults | bool | int | None | LedgerError
+CommandResult = (
+    Topic | DeletedTopic | UndeliveredMessages | TimedCursor | Hold | QueueResults | bool | int | None | LedgerError
+)
 
 
 class State:
@@ -181,7 +183,7 @@ class State:
         delivery times, in ms since 1970."""
         if self.feature_level < TIMED:
             raise InternalError(f"The batch at index {index} delivers waiting messages below feature level {TIMED}.")
-        newest, end = max(identities, default=-1), self._timed_end()
+        newest, end = max(identities, default=-1), self.timed_end()
         if newest >= end:
             raise InternalError(
                 f"The batch at index {index} delivers the waiting message {newest}, and {TIMED_TOPIC} ends at {end}."
@@ -197,10 +199,10 @@ class State:
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`.
 
-        Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a Hold, one result for each
-        queue, a bool, a count, or None. If the command is refused, return the LedgerError, which is equal on every
-        replica. Raises InternalError if this program does not know the command. After this error the replica must not
-        apply later entries, because its state would differ from the state of the other replicas.
+        Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a TimedCursor, a Hold, one
+        result for each queue, a bool, a count, or None. If the command is refused, return the LedgerError, which is
+        equal on every replica. Raises InternalError if this program does not know the command. After this error the
+        replica must not apply later entries, because its state would differ from the state of the other replicas.
         """
         command = decode_command(body)
         self.producers.expire(append_time_ms)
@@ -271,18 +273,18 @@ class State:
         if is_checked and self.feature_level < TIMED:
             raise InvalidTopicNameError(f"{TIMED_TOPIC!r} is no topic name below feature level {TIMED}.")
 
-    def _apply_to_timed(self, command: TimedCommand) -> UndeliveredMessages | None:
+    def _apply_to_timed(self, command: TimedCommand) -> UndeliveredMessages | TimedCursor:
         self.require_timed()
         match command:
             case SettleTimed(through_ms, through_identity, seen, settled):
-                if seen > (end := self._timed_end()):
+                if seen > (end := self.timed_end()):
                     raise InvalidArgumentError(f"{TIMED_TOPIC} ends at {end}, so no turn can have seen up to {seen}.")
                 self.timed.settle(TimedCursor(through_ms, through_identity, seen), settled)
-                return None
+                return self.timed.cursor
             case CancelTimed(items):
                 return UndeliveredMessages(items, tuple(self.timed.waits(time, identity) for identity, time in items))
 
-    def _timed_end(self) -> int:
+    def timed_end(self) -> int:
         """Return the end of this shard's queue of waiting messages, or 0 if this shard has none. Other queues of the
         topic are in other shards, so this state knows no messages of them."""
         if (topic := self.topics.named(TIMED_TOPIC)) is None:

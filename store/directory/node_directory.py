@@ -12,6 +12,7 @@ have their own directory.
     <path>/shard-0/positions/    positions of the log's entries
     <path>/shard-0/queues/       its ConsumeQueues, unless the indexes have their own directory
     <path>/shard-0/keys/         its key index, unless the indexes have their own directory
+    <path>/shard-0/timed/        its timed index, unless the indexes have their own directory
     <path>/shard-0/vote          term, vote, incarnation
     <path>/shard-0/clean         exists only between an orderly stop and the next start
     <path>/shard-0/boot          the run of the machine in which the shard was last written
@@ -20,7 +21,7 @@ have their own directory.
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
-    <indexes>/shard-0/           queues/ and keys/: they can be built from the log, so a cheaper disk is enough
+    <indexes>/shard-0/           queues/, keys/ and timed/: they can be built from the log, so a cheaper disk is enough
 
 `NodeDirectory.open` locks the directory and checks its owner before it reads any other file.
 
@@ -99,6 +100,9 @@ class NodeDirectory:
 
     def keys_directory(self, shard: int) -> Path:
         return self._made(self._indexes, shard) / "keys"
+
+    def timed_directory(self, shard: int) -> Path:
+        return self._made(self._indexes, shard) / "timed"
 
     def vote_path(self, shard: int) -> Path:
         return self.shard_directory(shard) / "vote"

@@ -52,7 +52,9 @@ class ReplicaBuilder:
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
-            applied=AppliedState(self._log, files.queues, files.keys, fetch_waiters, self._runtime.latest_level),
+            applied=AppliedState(
+                self._log, files.queues, files.keys, files.timed, fetch_waiters, self._runtime.latest_level
+            ),
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self._opened.max_message_bytes,
             meter=self._node.meters,

@@ -17,19 +17,30 @@ from dataclasses import dataclass, replace
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.state import State
-from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, KnownEntries, PositionFiles, QueueSpan, Snapshots
+from store import (
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    KeyIndex,
+    KnownEntries,
+    PositionFiles,
+    QueueSpan,
+    Snapshots,
+    TimedDraft,
+    TimedIndex,
+)
 from store.index.file_mark import marks_in
 
 log = logging.getLogger("ledgermq.node.checkpoints")
 
 INTERVAL_S = 10.0
-POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
+POSITIONS, QUEUES, KEYS, TIMED = "positions", "queues", "keys", "timed"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDraft:
     """A `CheckpointDraft` is a checkpoint that is not written yet. The draft lacks only the marks of the position
-    files, which `write` adds."""
+    files and of the timed index, which `write` adds."""
 
     checkpoint: Checkpoint
     # The index of the first entry whose position `write` must write.
@@ -42,19 +53,24 @@ class CheckpointDraft:
     log_number: int
     # Queues that the last checkpoint has marks of and this checkpoint does not. `write` removes their files.
     dropped: list[str]
+    # What `write` must write of the timed index.
+    timed: TimedDraft
 
 
 class Checkpoints:
     """Writes and reads the checkpoints of one shard. Only one thread at a time is allowed to call `write`. While
     `write` runs, callers must use only `draft` and `found`."""
 
-    def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
+    def __init__(
+        self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex, timed: TimedIndex
+    ) -> None:
         """Adopt the checkpoint and the indexes of the last run. If the indexes do not match the checkpoint, wipe
         the indexes."""
         self._snapshots = snapshots
         self._positions = positions
         self._queues = queues
         self._keys = keys
+        self._timed = timed
         # The number of the log whose positions are in `positions`.
         self._log_number = snapshots.log_number
         # The checkpoint from which this start continues; None if it reads the log from its start.
@@ -72,6 +88,7 @@ class Checkpoints:
             positions.wipe(first)
             queues.wipe()
             keys.wipe()
+            timed.wipe()
         self._last = self.found.index if self.found else 0
 
     def _adopt(self, checkpoint: Checkpoint) -> bool:
@@ -85,7 +102,11 @@ class Checkpoints:
         ends = State.decode(place.state).ends()
         firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
         spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]
-        return self._queues.adopt(spans, marks_in(QUEUES, checkpoint.marks)) and self._adopt_keys(checkpoint)
+        return (
+            self._queues.adopt(spans, marks_in(QUEUES, checkpoint.marks))
+            and self._adopt_keys(checkpoint)
+            and self._timed.adopt(marks_in(TIMED, checkpoint.marks))
+        )
 
     def _adopt_keys(self, checkpoint: Checkpoint) -> bool:
         if not self._keys.adopt(marks_in(KEYS, checkpoint.marks)):
@@ -119,6 +140,7 @@ class Checkpoints:
             commit_log.first_index,
             self._snapshots.log_number,
             self._queues.take_dropped(),
+            self._timed.draft(),
         )
 
     def _first_to_write(self, commit_log: CommitLog) -> int:
@@ -135,9 +157,13 @@ class Checkpoints:
             self._positions.wipe(draft.first)
             self._log_number = draft.log_number
         self._positions.begin_at(draft.log_begins)
-        marks = (mark.inside(POSITIONS) for mark in self._positions.add(draft.units))
+        marks = (
+            *(mark.inside(POSITIONS) for mark in self._positions.add(draft.units)),
+            *(mark.inside(TIMED) for mark in self._timed.write(draft.timed)),
+        )
         self._snapshots.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
         self._queues.remove(draft.dropped)
+        self._timed.remove(draft.timed)
 
     def close(self) -> None:
         self._positions.close()

@@ -35,6 +35,7 @@ from ledger.broker.consumer_groups.coordinator import Coordinator
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.members import Introduction
+from ledger.broker.timed.delivery import TimedDelivery
 from raft.configuration_entry import ShardConfiguration
 from raft.v1 import raft_pb2
 from store import CommitLog, Snapshot, Suspect, Vote, VoteFile
@@ -52,6 +53,7 @@ class RunningParts:
     transport: PeerTransport
     upkeep: ReplicaUpkeep
     consumption: ShardConsumption
+    delivery: TimedDelivery
 
 
 class LocalReplica:
@@ -96,7 +98,8 @@ class LocalReplica:
         coordinator = Coordinator(replica, self._node.runtime.monotonic_ms, vital.spawn)
         upkeep = ReplicaUpkeep(self.number, self._node, self._opening, replica, threads)
         consumption = ShardConsumption(replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica))
-        self._running = RunningParts(replica, threads, transport, upkeep, consumption)
+        delivery = TimedDelivery(replica, self._node.runtime.monotonic_s)
+        self._running = RunningParts(replica, threads, transport, upkeep, consumption, delivery)
         threads.start()
         driver.start()
         transport.start()
@@ -106,6 +109,7 @@ class LocalReplica:
             *upkeep.start(),
             vital.spawn(coordinator.run(), f"consumer groups of shard {self.number}"),
             vital.spawn(replica.feature_level.run(), f"feature level of shard {self.number}"),
+            vital.spawn(delivery.run(), f"delivery of waiting messages of shard {self.number}"),
         ]
 
     def retire(self) -> None:

@@ -13,13 +13,14 @@ from cluster.node.process.file_limit import queues_open_at_once
 from cluster.node.replica.checkpoints import Checkpoints
 from cluster.node.replica.shard_log import ShardLog
 from cluster.node.resources import NodeResources
-from store import ConsumeQueues, KeyIndex, PositionFiles, Snapshots
+from store import ConsumeQueues, KeyIndex, PositionFiles, Snapshots, TimedIndex
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFiles:
     queues: ConsumeQueues
     keys: KeyIndex
+    timed: TimedIndex
     checkpoints: Checkpoints
     opened: ShardLog
 
@@ -38,19 +39,22 @@ class ShardFiles:
         open_queues = queues_open_at_once(node.runtime.file_limit(), max(node.settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
+        timed = TimedIndex(disk, directory.timed_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))
-            checkpoints = Checkpoints(snapshots, positions, queues, keys)
+            checkpoints = Checkpoints(snapshots, positions, queues, keys, timed)
             opened = ShardLog(number, node, snapshots, checkpoints, observe_append, reads_again=reads_again)
         except BaseException:
             queues.close()
             keys.close()
+            timed.close()
             raise
-        return ShardFiles(queues, keys, checkpoints, opened)
+        return ShardFiles(queues, keys, timed, checkpoints, opened)
 
     def close(self) -> None:
         """Flush the log, write a clean mark, and close all files."""
         self.checkpoints.close()
         self.queues.close()
         self.keys.close()
+        self.timed.close()
         self.opened.close()

@@ -59,7 +59,7 @@ class Node:
         nothing: Any = None
         self.replica = BrokerReplica(
             shard=0,
-            applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys),
+            applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys, TimedIndex(self.disk, Path("/timed"))),
             membership=Membership(2, ME, {}),
             max_message_bytes=1024,
             meter=nothing,

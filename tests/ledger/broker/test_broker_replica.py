@@ -22,7 +22,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> BrokerReplica:
     nothing: Any = None
     made = BrokerReplica(
         shard=0,
-        applied=AppliedState(nothing, nothing, nothing),
+        applied=AppliedState(nothing, nothing, nothing, nothing),
         membership=Membership(2, ME, {}),
         max_message_bytes=1024,
         meter=nothing,

@@ -1,0 +1,133 @@
+"""Chooses the waiting messages that a leader delivers in its next turn.
+
+A turn takes due messages in the order of their keys, and then moves the cursor of the shard to the last of them:
+
+    |  settled  |  due: this turn takes the first ones  |  still due  |  not due yet
+                cursor ───────────────────────────────> cursor        now
+
+A message that was appended with a delivery time before the cursor is *late*. Usually there are few late messages, and
+they come first in the order of keys. If there are more of them than fit into a turn, the cursor cannot move by keys.
+Then a turn takes late messages in the order of their identities, which is their order in the queue of `%TIMED`, and
+moves `seen`, the other part of the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ledger.batch import BatchHeader, timed_column
+from ledger.batch.header import COPIED
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.timed.applied_timed import cursor_of
+from ledger.broker.timed.waiting_batches import batch_at, first_that_fit
+from ledger.state.timed_table import TimedCursor
+from ledger.timed import MAX_IDENTITY, TIMED_TOPIC
+from store import TimedKey
+from store.index.timed_unit import NO_UNITS, Units
+
+MOST_MESSAGES = 4096
+# A turn for late messages looks through so many messages of `%TIMED`.
+_MOST_SCANNED = 16 * MOST_MESSAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Messages to deliver, and the cursor after their delivery. `is_last` is False if more messages are due."""
+
+    units: Units
+    cursor: TimedCursor
+    is_last: bool
+
+
+def next_turn(replica: BrokerReplica, now_ms: int, unreadable: Mapping[int, int]) -> Turn:
+    """Return the leader's next turn at `now_ms`, a time that the clocks of a majority have passed.
+
+    `unreadable` has the identities and delivery times of messages that this node cannot read now. The turn leaves them
+    out, and its cursor does not settle them. Raises StoreError, and LedgerError if this node does not lead."""
+    projected, table, index = replica.check_leads(0), replica.state.timed, replica.timed.index
+    skip = {*table.open, *unreadable}
+    room = min(MOST_MESSAGES, projected.timed.room)
+    found = index.due(TimedKey(now_ms, MAX_IDENTITY), room, cursor_of(replica.state), skip)
+    before = TimedKey(*table.cursor[:2])
+    if room and len(found) == room and _last_key(found) <= before:
+        return _late_turn(replica, room, unreadable)
+    units = first_that_fit(replica.log, found)
+    is_last = len(found) < room and len(units) == len(found)
+    through = TimedKey(now_ms, MAX_IDENTITY) if is_last else _last_key(units)
+    cursor = TimedCursor(*max(through, before), replica.state.timed_end())
+    return Turn(_waiting(replica, units), _held_back(cursor, before, unreadable), is_last)
+
+
+def moves_on(replica: BrokerReplica, turn: Turn) -> bool:
+    """Return True if it is worth an entry to end this turn: the turn delivers messages, or its cursor settles open
+    messages of an earlier leader, or it has looked through late messages."""
+    table, (through_ms, through_identity, seen) = replica.state.timed, turn.cursor
+    if len(turn.units) or not turn.is_last:
+        return turn.cursor != table.cursor or bool(len(turn.units))
+    return any(identity < seen and (time, identity) <= (through_ms, through_identity)
+               for identity, time in table.open.items())  # fmt: skip
+
+
+def _late_turn(replica: BrokerReplica, room: int, unreadable: Mapping[int, int]) -> Turn:
+    """Return a turn of late messages in the order of their identities."""
+    table, index = replica.state.timed, replica.timed.index
+    through_ms, through_identity, seen = table.cursor
+    before, last = TimedKey(through_ms, through_identity), min(replica.state.timed_end(), seen + _MOST_SCANNED)
+    units: list[Units] = []
+    for identity, time_ms in _messages_from(replica, seen, last):
+        if (time_ms, identity) <= before and identity not in table.open and identity not in unreadable:
+            if len(units) == room:
+                last = identity
+                break
+            if (unit := index.get(identity, time_ms)) is not None:
+                units.append(unit)
+    chosen = first_that_fit(replica.log, np.concatenate(units) if units else NO_UNITS)
+    if len(chosen) < len(units):
+        last = int(chosen["identity"][-1]) + 1
+    cursor = TimedCursor(through_ms, through_identity, last)
+    return Turn(_waiting(replica, chosen), _held_back(cursor, before, unreadable), is_last=False)
+
+
+def _messages_from(replica: BrokerReplica, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield identity and delivery time of the messages [first, end) in this shard's queue of `%TIMED`, in this
+    order. Copies are passed over, because they keep the identities of their messages."""
+    topic = replica.state.topics.named(TIMED_TOPIC)
+    if topic is None or replica.shard not in topic.shards:
+        return
+    queue = replica.queues.get(topic.topic_id, topic.shards.index(replica.shard))
+    at = max(first, queue.first_offset)
+    while at < end:
+        unit = queue.read(at, 1)
+        header, body = batch_at(replica.log, int(unit["position"][0]), int(unit["size"][0]))
+        batch = BatchHeader.parse(body)
+        timed = timed_column(body, batch)
+        if timed is not None and not batch.columns & COPIED:
+            begin = at - header.base_offset
+            yield from zip(range(at, header.base_offset + batch.count), timed.times_ms[begin:].tolist(), strict=True)
+        at = header.base_offset + batch.count
+
+
+def _held_back(cursor: TimedCursor, before: TimedKey, unreadable: Mapping[int, int]) -> TimedCursor:
+    """Return the last cursor up to `cursor` that settles none of the unreadable messages. `before` is the key of the
+    present cursor: messages up to it are held back by `seen`, later messages by the key."""
+    through, seen = TimedKey(*cursor[:2]), cursor.seen
+    for identity, time_ms in unreadable.items():
+        if (time_ms, identity) <= before:
+            seen = min(seen, identity)
+        elif (time_ms, identity) <= through:
+            through = TimedKey(time_ms, identity - 1) if identity else TimedKey(time_ms - 1, MAX_IDENTITY)
+    return TimedCursor(*max(through, before), seen)
+
+
+def _waiting(replica: BrokerReplica, units: Units) -> Units:
+    """Return the units without those that an entry on its way cancels."""
+    projected = replica.check_leads(0).timed
+    keys = zip(units["time"].tolist(), units["identity"].tolist(), strict=True)
+    return units[np.fromiter((projected.waits(time, identity) for time, identity in keys), np.bool_, len(units))]
+
+
+def _last_key(units: Units) -> TimedKey:
+    return TimedKey(int(units["time"][-1]), int(units["identity"][-1]))
