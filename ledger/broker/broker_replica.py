@@ -348,6 +348,11 @@ class BrokerReplica:
         applied, no other entry delivers or cancels these messages. Raises LedgerError if it was not appended."""
         return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch, identities)
 
+    def copy(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Append a copying batch, also if the disk is nearly full, because copies let the log start move. Raises
+        LedgerError if it was not appended."""
+        return self._append_batch(self.check_leads(len(batch)), BatchHeader.parse(batch), batch)
+
     def cancel(self, command: CancelTimed) -> asyncio.Future[tuple[bool, ...]]:
         """Propose to cancel waiting messages, which must wait in the projected state. The result has for each message
         whether it was cancelled now. Raises LedgerError if this node does not lead."""

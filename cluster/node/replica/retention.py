@@ -150,7 +150,7 @@ class RetentionWatch:
             to.position - the_log.start,
             the_log.end - to.position,
         )
-        await self._trim.move(to).future
+        await self._trim.copy_and_move(to)
 
 
 def bounds_of(settings: NodeSettings) -> RetentionLimits:

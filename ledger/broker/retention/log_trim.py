@@ -6,6 +6,7 @@ or proposed the entry of each hold. Each replica moves its log start when it app
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import StartProposal
 from ledger.broker.retention.retention import TrimPoint, newest_before
-from ledger.errors import LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
+from ledger.broker.timed.copying import WaitingCopies
+from ledger.errors import BusyError, LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.state import State
 from raft.log_start import log_start_draft
 from store import Snapshot
@@ -38,6 +40,7 @@ class LogTrim:
 
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
+        self._copies = WaitingCopies(replica)
 
     def candidates(self) -> list[TrimPoint]:
         """Return the possible log starts in ascending order. A possible log start has a stored snapshot and lies
@@ -100,16 +103,20 @@ class LogTrim:
         """Return the names of all holds of this log."""
         return [hold.name for hold in self._replica.state.holds]
 
+    async def copy_and_move(self, to: TrimPoint) -> None:
+        """Copy the waiting messages before the new log start to the end of the log, then move the log start. Return
+        when this node has applied the move. Raises LedgerError as `move` does."""
+        self._check_holds()
+        await self._copies.make(to.position)
+        await asyncio.shield(self.move(to).future)
+
     def move(self, to: TrimPoint) -> StartProposal:
         """Propose the new log start. The future of the returned proposal ends when this node has applied the entry.
-        Raises LedgerError, for example LogHeldError if the log has a hold, and StorageFailedError if the stored
-        snapshot of the new log start is damaged."""
-        if self._replica.log_holds.is_held:
-            names = ", ".join(self.held_by()) or "a hold that is not committed yet"
-            raise LogHeldError(
-                f"the log start cannot move while the log is held by {names}: wait, or release the hold with `ledgermq "
-                "cluster release NAME`"
-            )
+        Raises LedgerError, for example LogHeldError if the log has a hold, BusyError if messages wait before the new
+        log start, and StorageFailedError if the stored snapshot of the new log start is damaged."""
+        self._check_holds()
+        if not self._copies.is_clear(to.position):
+            raise BusyError("messages wait before the new log start, and are not copied yet: try again shortly")
         if self._snapshot(to.index) is None:  # this replica could not follow the entry
             raise StorageFailedError(
                 f"the log cannot begin after entry {to.index}, because the snapshot for that place is "
@@ -121,6 +128,15 @@ class LogTrim:
         proposal = StartProposal(draft, self._replica.not_leading)
         self._replica.driver.propose(proposal)
         return proposal
+
+    def _check_holds(self) -> None:
+        """Raise LogHeldError if the log has a hold."""
+        if self._replica.log_holds.is_held:
+            names = ", ".join(self.held_by()) or "a hold that is not committed yet"
+            raise LogHeldError(
+                f"the log start cannot move while the log is held by {names}: wait, or release the hold with `ledgermq "
+                "cluster release NAME`"
+            )
 
     def _messages_before(self, index: int) -> int:
         """Return how many messages of all queues are removed if the log begins after entry `index`. The numbers

@@ -116,7 +116,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
             response.held_by.extend(trim.held_by())
             if to is not None and not request.dry_run:
                 log.info("shard %d: an operator moves the log start to entry %d", request.shard, effect.first_index)
-                await asyncio.shield(trim.move(to).future)
+                await trim.copy_and_move(to)
         response.first_index, response.entries, response.bytes = effect.first_index, effect.entries, effect.size
         response.messages, response.newest_ms, response.bytes_kept = (
             effect.messages,

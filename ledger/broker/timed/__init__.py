@@ -5,4 +5,5 @@ delivers them. Reading order:
     turn.py              which messages the leader delivers next
     waiting_batches.py   reads the waiting messages from the log
     delivery.py          delivers, turn by turn
+    copying.py           copies waiting messages, so that the log start can move
 """

@@ -58,7 +58,7 @@ def next_turn(replica: BrokerReplica, now_ms: int, unreadable: Mapping[int, int]
     is_last = len(found) < room and len(units) == len(found)
     through = TimedKey(now_ms, MAX_IDENTITY) if is_last else _last_key(units)
     cursor = TimedCursor(*max(through, before), replica.state.timed_end())
-    return Turn(_waiting(replica, units), _held_back(cursor, before, unreadable), is_last)
+    return Turn(waiting_of(replica, units), _held_back(cursor, table.cursor, unreadable), is_last)
 
 
 def moves_on(replica: BrokerReplica, turn: Turn) -> bool:
@@ -88,7 +88,7 @@ def _late_turn(replica: BrokerReplica, room: int, unreadable: Mapping[int, int])
     if len(chosen) < len(units):
         last = int(chosen["identity"][-1]) + 1
     cursor = TimedCursor(through_ms, through_identity, last)
-    return Turn(_waiting(replica, chosen), _held_back(cursor, before, unreadable), is_last=False)
+    return Turn(waiting_of(replica, chosen), _held_back(cursor, table.cursor, unreadable), is_last=False)
 
 
 def _messages_from(replica: BrokerReplica, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -110,20 +110,20 @@ def _messages_from(replica: BrokerReplica, first: int, end: int) -> Iterator[tup
         at = header.base_offset + batch.count
 
 
-def _held_back(cursor: TimedCursor, before: TimedKey, unreadable: Mapping[int, int]) -> TimedCursor:
-    """Return the last cursor up to `cursor` that settles none of the unreadable messages. `before` is the key of the
-    present cursor: messages up to it are held back by `seen`, later messages by the key."""
-    through, seen = TimedKey(*cursor[:2]), cursor.seen
+def _held_back(cursor: TimedCursor, now: TimedCursor, unreadable: Mapping[int, int]) -> TimedCursor:
+    """Return the last cursor from `now` to `cursor` that settles none of the unreadable messages. `seen` holds back
+    messages up to the key of `now`, and the key holds back later messages."""
+    before, through, seen = TimedKey(*now[:2]), TimedKey(*cursor[:2]), cursor.seen
     for identity, time_ms in unreadable.items():
         if (time_ms, identity) <= before:
             seen = min(seen, identity)
         elif (time_ms, identity) <= through:
             through = TimedKey(time_ms, identity - 1) if identity else TimedKey(time_ms - 1, MAX_IDENTITY)
-    return TimedCursor(*max(through, before), seen)
+    return TimedCursor(*max(through, before), max(seen, now.seen))
 
 
-def _waiting(replica: BrokerReplica, units: Units) -> Units:
-    """Return the units without those that an entry on its way cancels."""
+def waiting_of(replica: BrokerReplica, units: Units) -> Units:
+    """Return the units without those that an entry on its way delivers or cancels."""
     projected = replica.check_leads(0).timed
     keys = zip(units["time"].tolist(), units["identity"].tolist(), strict=True)
     return units[np.fromiter((projected.waits(time, identity) for time, identity in keys), np.bool_, len(units))]

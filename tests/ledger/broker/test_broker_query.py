@@ -27,7 +27,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import command_pb2
-from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, MemoryDisk
+from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, MemoryDisk, TimedIndex
 from store.index.key_file import HEADER
 from tests.ledger.broker.test_broker_membership import ME
 
@@ -55,11 +55,12 @@ class Node:
     def __init__(self) -> None:
         self.disk = MemoryDisk()
         self.log = CommitLog.open(self.disk, Path("/log"), LogSettings(segment_bytes=1 << 20))
+        timed = TimedIndex(self.disk, Path("/timed"))
         self.keys = KeyIndex(self.disk, Path("/keys"), first_capacity=4, max_capacity=16)
         nothing: Any = None
         self.replica = BrokerReplica(
             shard=0,
-            applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys, TimedIndex(self.disk, Path("/timed"))),
+            applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys, timed),
             membership=Membership(2, ME, {}),
             max_message_bytes=1024,
             meter=nothing,
