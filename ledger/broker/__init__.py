@@ -10,6 +10,7 @@ This package contains, in reading order:
     fetch/              committed messages by offset, key and time
     topics/             creating, placing, opening and deleting topics
     consumer_groups/    coordinators, assignments, claims and acknowledged offsets
+    timed/              messages that wait for their delivery times
     members/            members of a shard, and leadership
     retention/          where the log begins, and holds that keep it
     turn_budget.py      limits the work of requests in one turn of the event loop
