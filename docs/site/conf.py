@@ -30,7 +30,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (r"py:class", r"(_?asyncio|collections|concurrent|datetime|pathlib|random|signal|types|typing)\..*"),
     (r"py:class", r"(numpy|pytest)\..*|SparkSession"),
-    (r"py:class", r"cluster\.testing\.async_cluster\.BlockingCluster|Scope"),
+    (r"py:class", r"cluster\.testing\.async_cluster\.BlockingCluster|ledger\.timed\.WaitingMessages|Scope"),
     (r"py:obj", r".*"),
 ]
 
