@@ -23,7 +23,7 @@ from ledger.batch.header import COPIED
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.timed.applied_timed import cursor_of
 from ledger.broker.timed.waiting_batches import batch_at, first_that_fit
-from ledger.state.timed_table import TimedCursor
+from ledger.state.timed_table import TimedCursor, TimedTable
 from ledger.timed import MAX_IDENTITY, TIMED_TOPIC
 from store import TimedKey
 from store.index.timed_unit import NO_UNITS, Units
@@ -62,13 +62,15 @@ def next_turn(replica: BrokerReplica, now_ms: int, unreadable: Mapping[int, int]
 
 
 def moves_on(replica: BrokerReplica, turn: Turn) -> bool:
-    """Return True if it is worth an entry to end this turn: the turn delivers messages, or its cursor settles open
-    messages of an earlier leader, or it has looked through late messages."""
-    table, (through_ms, through_identity, seen) = replica.state.timed, turn.cursor
-    if len(turn.units) or not turn.is_last:
-        return turn.cursor != table.cursor or bool(len(turn.units))
-    return any(identity < seen and (time, identity) <= (through_ms, through_identity)
-               for identity, time in table.open.items())  # fmt: skip
+    """Return True if this turn is worth its entries: it delivers messages, or its cursor settles messages that an
+    earlier leader delivered, or it has looked through late messages."""
+    table = replica.state.timed
+    if len(turn.units):
+        return True
+    if not turn.is_last:
+        return turn.cursor != table.cursor
+    after = TimedTable(turn.cursor)
+    return any(after.is_settled(time_ms, identity) for identity, time_ms in table.open.items())
 
 
 def _late_turn(replica: BrokerReplica, room: int, unreadable: Mapping[int, int]) -> Turn:
