@@ -20,6 +20,9 @@ log = logging.getLogger("ledgermq.broker.feature_level")
 
 # How often a leader looks whether all members support a higher level, until the shard has the latest level.
 LOOK_S = 0.25
+# How long a request waits for a feature level. A cluster that has just started gets its level in this time.
+REACH_S = 1.0
+_REACH_LOOK_S = 0.02
 
 
 class FeatureLevelProposer(Protocol):
@@ -60,6 +63,13 @@ class FeatureLevel:
             except LedgerError as error:
                 log.info("shard %d: the feature level cannot rise now: %s", self._replica.shard, error)
             await asyncio.sleep(LOOK_S)
+
+    async def reach(self, level: int) -> None:
+        """Return when the shard has the feature level `level`, but after REACH_S seconds at the latest."""
+        for _ in range(round(REACH_S / _REACH_LOOK_S)):
+            if self._replica.state.feature_level >= level or not self._replica.knows_the_end:
+                return
+            await asyncio.sleep(_REACH_LOOK_S)
 
     async def raise_to_supported(self) -> None:
         """If this node leads and all members support a higher level than the shard has, raise the level and return when

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger.broker.replicas import Replicas
 from ledger.broker.topics.topics import Topics
 from ledger.state import Topic
+from ledger.state.feature_levels import TIMED
 from ledger.timed import TIMED_TOPIC
 
 
@@ -20,5 +21,6 @@ class TimedTopic:
         needed. Raises InvalidArgumentError if the feature level of shard 0 is below 3, or another LedgerError."""
         replica = self._replicas.topics
         replica.check_leads(0)
+        await replica.feature_level.reach(TIMED)
         replica.state.require_timed()
         return await self._topics.keep(TIMED_TOPIC, 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ledger.broker import feature_level
 from ledger.broker.feature_level import FeatureLevel
 from ledger.errors import NodeRefusedError
 from ledger.state import State
@@ -65,6 +66,22 @@ async def test_a_level_waits_for_the_members(hindrance: dict[str, int]) -> None:
     vars(leader.driver.raft).update(hindrance)
     await FeatureLevel(leader).raise_to_supported()
     assert not leader.proposed
+
+
+async def test_a_request_waits_for_a_level_that_is_on_its_way() -> None:
+    leader = Leader()
+    level = FeatureLevel(leader)
+    waiting = asyncio.create_task(level.reach(1))
+    raising = asyncio.create_task(level.raise_to_supported())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    leader.commit()
+    await asyncio.gather(waiting, raising)
+
+
+async def test_a_request_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_level, "REACH_S", 0.02)
+    await FeatureLevel(Leader()).reach(1)
 
 
 async def test_only_a_leader_that_knows_the_end_raises_the_level() -> None:

@@ -19,12 +19,23 @@ from ledger.v1 import command_pb2
 from tests.ledger.broker.test_broker_topic_opening import Elsewhere, Shard, cluster, spawn
 
 
+class Level:
+    """Stands for the feature level of a shard whose members support `supported`."""
+
+    def __init__(self, shard: Shard, supported: int) -> None:
+        self._shard = shard
+        self._supported = supported
+
+    async def reach(self, level: int) -> None:
+        self._shard.state.feature_level = min(level, self._supported)
+
+
 class Leader(Shard):
     """Stands for the replica of a leader."""
 
-    def __init__(self, shard: int, level: int = feature_levels.TIMED) -> None:
+    def __init__(self, shard: int, supported: int = feature_levels.TIMED) -> None:
         super().__init__(shard)
-        self.state.feature_level = level
+        self.feature_level: Any = Level(self, supported)
 
     def check_leads(self, size: int) -> Projected:
         return Projected(self.state)
@@ -59,6 +70,12 @@ async def test_a_new_shard_gets_a_queue() -> None:
     first.apply(add_shard=command_pb2.AddShard(shard=4, nodes=[2, 3, 4], incarnations=[bytes(16)] * 3))
     after = await prepared.prepare()
     assert (after.topic_id, after.shards, after.is_open) == (before.topic_id, (0, 1, 2, 3, 4), True)
+
+
+async def test_it_waits_for_the_level_of_a_cluster_that_has_just_started() -> None:
+    first = Leader(0)
+    assert first.state.feature_level == 0
+    assert (await timed_topic(first).prepare()).name == TIMED_TOPIC
 
 
 async def test_below_level_3_it_is_not_created() -> None:
