@@ -160,7 +160,8 @@ def main() -> None:
             if count:
                 with fresh_cluster(Path(name) / case, len(NODES)) as cluster:
                     rows.append(asyncio.run(lateness(cluster, case, count, seconds)))
-        tables["Lateness in ms"] = rows
+        if rows:
+            tables["Lateness in ms"] = rows
     show(tables, as_json=given.json)
 
 
