@@ -9,12 +9,14 @@ unchanged.
     check.py    the broker checks a batch before it appends it
     decode.py   the consumer decodes bytes to messages
     firing.py   the broker makes the batches that deliver or copy waiting messages
+    cut.py      the broker makes a batch of some messages of a stored batch
 """
 
 from __future__ import annotations
 
 from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
 from ledger.batch.columns import Headers
+from ledger.batch.cut import cut
 from ledger.batch.decode import Batch
 from ledger.batch.encode import encode, encode_strings, readdress
 from ledger.batch.firing import Waiting, copying_batch, firing_batch
@@ -44,6 +46,7 @@ __all__ = [
     "check",
     "copied_identities",
     "copying_batch",
+    "cut",
     "encode",
     "encode_strings",
     "fired_column",

@@ -9,16 +9,19 @@ compression; the producer takes 0.2 to 0.3 ms to encode them.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ledger.batch.columns import Columns, HeaderColumn
 from ledger.batch.header import (
     ALL_COLUMNS,
+    CUT,
+    EXCLUSIVE_COLUMNS,
+    EXCLUSIVE_COMBINATIONS,
     MAX_COUNT,
     MAX_PLAIN_BYTES,
-    TIME_COLUMNS,
-    TIME_COMBINATIONS,
     BatchHeader,
     crc_of,
+    cut_places,
 )
 from ledger.batch.timed import check_time_columns
 from ledger.codec import Codec, decompress
@@ -50,6 +53,10 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
+    if header.columns & CUT:
+        raise UnsupportedBatchError(
+            "A batch was cut for a consumer, and a log stores only whole batches: send its messages in a new batch."
+        )
     limit = largest_batch(max_message_bytes) if max_batch_bytes is None else max_batch_bytes
     if header.largest > max_message_bytes:
         raise MessageTooLargeError(
@@ -63,7 +70,7 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
             f"A batch of {header.plain_size} bytes before its compression is over the limit of "
             f"{max(limit, LARGEST_PLAIN_BYTES)}: send smaller batches."
         )
-    if header.columns & TIME_COLUMNS:
+    if header.columns & EXCLUSIVE_COLUMNS:
         check_time_columns(data, header)
     columns = decoded_columns(data, header)
     if columns.headers is not None:
@@ -111,7 +118,7 @@ def check_header(header: BatchHeader, size: int) -> None:
         )
     if unknown := header.columns & ~ALL_COLUMNS:
         raise UnsupportedBatchError(f"A batch has columns ({unknown:#x}) that this program does not know: upgrade it.")
-    if header.columns & TIME_COLUMNS not in TIME_COMBINATIONS:
+    if header.columns & EXCLUSIVE_COLUMNS not in EXCLUSIVE_COMBINATIONS:
         raise CorruptBatchError(f"A batch has columns ({header.columns:#x}) that exclude each other: send it again.")
     if not 1 <= header.count <= MAX_COUNT:
         raise CorruptBatchError(f"A batch states {header.count} messages: 1 to {MAX_COUNT} are possible.")
@@ -143,3 +150,12 @@ def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
             f"The largest message of a batch has {largest} bytes, but its header states {header.largest}."
         )
     return columns
+
+
+def verified_places(data: bytes, header: BatchHeader) -> NDArray[np.uint16] | None:
+    """Return the places of the messages of a cut batch whose header is checked, and None for any other batch. Raises
+    CorruptBatchError if the places are not in ascending order."""
+    places = cut_places(data, header)
+    if places is not None and (places[1:] <= places[:-1]).any():
+        raise CorruptBatchError("The places of the messages of a cut batch are not in ascending order.")
+    return places

@@ -166,6 +166,11 @@ class ColumnWriter:
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
 
+    @property
+    def size(self) -> int:
+        """The size of the payload in bytes, before compression."""
+        return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in self.parts)
+
     def validity(self, there: NDArray[np.bool_]) -> None:
         """Append the validity bits of the column that is appended next. In that column, a string with the bit 0
         must be b""."""

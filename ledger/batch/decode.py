@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.check import check_header, check_integrity, decoded_columns
+from ledger.batch.check import check_header, check_integrity, decoded_columns, verified_places
 from ledger.batch.columns import Columns, Headers
 from ledger.batch.header import BatchHeader, Buffer
 
@@ -20,21 +20,38 @@ class Batch:
     The constructor checks the whole structure of the batch and raises CorruptBatchError or UnsupportedBatchError. Pass
     `check_crc=False` if the CRC of `data` has been checked already. The payload is decompressed once, to exactly the
     size that the header states. If the header states more than 64 MiB, the constructor raises CorruptBatchError.
+
+    A node can cut a batch for a consumer that wants only some of its messages (`ledger.batch.cut`). A cut batch is a
+    batch with fewer messages, and `places` has their places in the stored batch.
     """
 
-    __slots__ = ("_columns", "header")
+    __slots__ = ("_columns", "data", "header", "places")
 
     def __init__(self, data: Buffer, *, check_crc: bool = True) -> None:
-        data = data if isinstance(data, bytes) else bytes(data)
+        # The bytes of the batch.
+        self.data = data = data if isinstance(data, bytes) else bytes(data)
         self.header = header = BatchHeader.parse(data)
         if check_crc:
             check_integrity(data, header)
         else:
             check_header(header, len(data))
+        # The place of each message in the stored batch, in ascending order. None: 0, 1, 2, ..., all messages.
+        self.places: NDArray[np.uint16] | None = verified_places(data, header)
         self._columns = decoded_columns(data, header)
 
     def __len__(self) -> int:
         return self.header.count
+
+    def offsets_from(self, base_offset: int) -> NDArray[np.int64]:
+        """Return the offset in the queue of each message. `base_offset` is the offset of the first message of the
+        stored batch."""
+        return base_offset + (np.arange(len(self)) if self.places is None else self.places.astype(np.int64))
+
+    def first_from(self, place: int) -> int:
+        """Return how many messages of the batch are before this place of the stored batch."""
+        if self.places is None:
+            return min(max(place, 0), len(self))
+        return int(np.searchsorted(self.places, place))
 
     @property
     def columns(self) -> Columns:

@@ -7,7 +7,7 @@ is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
-      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to COPIED below)
+      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to CUT below)
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
@@ -23,9 +23,11 @@ is padded with zeros.
                target topic id u32 | target queue u32 | delivery times i64[count], ms     if TIMED. See timed.py
                identities u64[count] | delivery times i64[count], ms     if FIRED
                identities u64[count]      if COPIED
+               places u16[count]          if CUT: the places of the messages in the batch that was cut
                payload                    compressed by the codec; to the end of the batch. See columns.py
 
-The CRC covers topic id and queue, so a batch that arrives at the wrong queue is detected.
+The CRC covers topic id and queue, so a batch that arrives at the wrong queue is detected. A log stores no cut batches:
+a node makes them for consumers (cut.py).
 """
 
 from __future__ import annotations
@@ -51,10 +53,11 @@ TIMESTAMPS = 1 << 3
 TIMED = 1 << 4
 FIRED = 1 << 5
 COPIED = 1 << 6
-ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED
-# The columns of messages with delivery times. A batch has one of these combinations.
-TIME_COLUMNS = TIMED | FIRED | COPIED
-TIME_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED))
+CUT = 1 << 7
+ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT
+# Columns of special batches. A batch has one of these combinations.
+EXCLUSIVE_COLUMNS = TIMED | FIRED | COPIED | CUT
+EXCLUSIVE_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED, CUT))
 
 MAX_COUNT = 65_535
 MAX_PLAIN_BYTES = 64 << 20
@@ -154,12 +157,19 @@ class BatchHeader:
             position += 16 * self.count
         if self.columns & COPIED:
             position += 8 * self.count
+        if self.columns & CUT:
+            position += padded(2 * self.count)
         return position
 
 
 def hashes_end(columns: int, count: int) -> int:
     """Return the position of the first byte after the hash columns of a batch with these columns and messages."""
     return HEADER_BYTES + 8 * count * ((columns & TAGS != 0) + (columns & KEYS != 0))
+
+
+def padded(size: int) -> int:
+    """Return the size of a buffer of `size` bytes with its padding."""
+    return size + -size % 8
 
 
 def place_of(data: Buffer) -> tuple[int, int]:
@@ -197,3 +207,11 @@ def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.ui
     if not header.columns & KEYS:
         return None
     return np.frombuffer(data, "<u8", header.count, header.hashes_end - 8 * header.count)
+
+
+def cut_places(data: Buffer, header: BatchHeader) -> NDArray[np.uint16] | None:
+    """Return the place of each message in the batch that was cut, as a view of `data`. Return None if the batch is not
+    cut: then its messages have the places 0, 1, 2, ..."""
+    if not header.columns & CUT:
+        return None
+    return np.frombuffer(data, "<u2", header.count, header.payload_position - padded(2 * header.count))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.batch import Batch, BatchHeader, Codec, check, encode, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, Codec, check, cut, encode, key_hashes, tag_hashes
 from ledger.batch.check import check_header
 from ledger.batch.header import HEADER_BYTES, seal
 from ledger.errors import CorruptBatchError, LedgerError
@@ -26,6 +26,7 @@ BATCHES = [
     )
     for codec in Codec
 ]
+BATCHES += [cut(Batch(BATCHES[0]), [0, 2])]
 
 
 @st.composite
@@ -49,8 +50,10 @@ def test_a_broker_and_a_consumer_refuse_or_read_the_batch(data: bytes) -> None:
         assert len(Batch(data).values()) == len(Batch(data))
     with suppress(LedgerError):
         batch = Batch(data, check_crc=False)
-        for column in (batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms()):
+        offsets = batch.offsets_from(0).tolist()
+        for column in (batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), offsets):
             assert len(column) == len(batch)
+        assert offsets == sorted(set(offsets))
 
 
 @settings(max_examples=500)
