@@ -17,8 +17,9 @@ class Meter(Protocol):
     def refused(self, code: str) -> None:
         """Count a batch that was refused with this error code."""
 
-    def fetched(self, topic: str, messages: int, size: int) -> None:
-        """Count the messages of a topic that a fetch returned."""
+    def fetched(self, topic: str, messages: int, size: int, saved: int) -> None:
+        """Count the messages of a topic that a fetch returned. `saved` is how many bytes the fetch is smaller because
+        batches were cut."""
 
     def throttled(self, kind: str) -> None:
         """Count a request of a client that exceeded its quota. `kind` is "producer" or "consumer"."""

@@ -36,14 +36,16 @@ class ProduceResult(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., base_offset: _Optional[int] = ..., term: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., duplicate: _Optional[bool] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("queues", "max_wait_ms", "max_bytes")
+    __slots__ = ("queues", "max_wait_ms", "max_bytes", "accepts_cut_batches")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_CUT_BATCHES_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueFetch]
     max_wait_ms: int
     max_bytes: int
-    def __init__(self, queues: _Optional[_Iterable[_Union[QueueFetch, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    accepts_cut_batches: bool
+    def __init__(self, queues: _Optional[_Iterable[_Union[QueueFetch, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ..., accepts_cut_batches: _Optional[bool] = ...) -> None: ...
 
 class QueueFetch(_message.Message):
     __slots__ = ("topic_id", "queue", "offset", "tag_hashes")

@@ -43,6 +43,11 @@ class Meters:
         self.bytes_in = counter("ledgermq_bytes_in_total", "Bytes of batches committed while this node led.", ["topic"])
         self.messages_out = counter("ledgermq_messages_out_total", "Messages given to consumers.", ["topic"])
         self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
+        self.bytes_cut = counter(
+            "ledgermq_cut_bytes_total",
+            "Bytes not given to consumers with tags, because batches were cut.",
+            ["topic"],
+        )
         self._topics = LabelNames()
         # Kept by topic, because a search by label costs more than counting.
         self._produced: dict[str, tuple[Counter, Counter]] = {}
@@ -104,10 +109,12 @@ class Meters:
     def throttled(self, kind: str) -> None:
         self.throttlings.labels(kind).inc()
 
-    def fetched(self, topic: str, messages: int, size: int) -> None:
+    def fetched(self, topic: str, messages: int, size: int, saved: int) -> None:
         topic = self._topics.label(topic)
         self.messages_out.labels(topic).inc(messages)
         self.bytes_out.labels(topic).inc(size)
+        if saved:
+            self.bytes_cut.labels(topic).inc(saved)
 
     async def probe_loop_lag(self) -> None:
         """Measure how late the event loop wakes this task, until the task is cancelled."""

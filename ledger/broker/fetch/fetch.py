@@ -1,9 +1,10 @@
 """A fetch returns committed batches of one or more queues, with the bytes that the log stores. If no queue of the
 fetch has new messages, the fetch waits.
 
-The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. The broker
-decodes no message. To find messages with a tag, the broker reads the units of the ConsumeQueue and not the
-messages. A fetch never returns an entry that this node has not applied."""
+The ConsumeQueue says which entry contains an offset, and the body of that entry is sent unchanged. To find messages
+with a tag, the broker reads the units of the ConsumeQueue and not the messages. Only if a client accepts it, the broker
+cuts a batch that has other messages too (tag_filter.py). A fetch never returns an entry that this node has not
+applied."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult, QueueFetch, detached
+from ledger.broker.fetch.tag_filter import TagFilter, WantedPart
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, ReplicaBehindError, StorageFailedError, out_of_range
 from store import CommitLog, ConsumeQueue, RangeDamagedError
@@ -30,6 +31,8 @@ MAX_FETCH_BATCHES = 256
 # Units of all queues that one fetch reads, so that it does not block the event loop. The result says where the next
 # fetch continues.
 MAX_FETCH_UNITS = 65_536
+# Steps of one fetch that cuts batches. One batch is cut even if it takes more.
+MAX_FETCH_CUT_STEPS = 256
 # Queues of which one fetch reads batches. A fetch of more queues returns the others without batches, as if the budget
 # of bytes were spent.
 MAX_FETCH_READS = 256
@@ -188,9 +191,12 @@ def collect(queues: ReadableQueues, wanted: Iterable[QueueFetch], max_bytes: int
             read_queue(open_queue(queues, each, given, collected), each, given, budget)
         except LedgerError as error:
             given.error = detached(error)
-    collected.steps = (most_bytes - budget.bytes_left) // STEP_BYTES + (
-        MAX_FETCH_UNITS - budget.units_left
-    ) // STEP_UNITS
+    collected.steps = (
+        (most_bytes - budget.bytes_left) // STEP_BYTES
+        + (MAX_FETCH_UNITS - budget.units_left) // STEP_UNITS
+        + MAX_FETCH_CUT_STEPS
+        - budget.cut_steps_left
+    )
     return collected
 
 
@@ -207,12 +213,13 @@ def open_queue(queues: ReadableQueues, asked: QueueFetch, given: FetchedQueue, c
 
 @dataclass(slots=True)
 class FetchBudget:
-    """The remaining budget of one fetch: the bytes and batches that its result can still have, and the ConsumeQueue
-    units that it can still read."""
+    """The remaining budget of one fetch: the bytes and batches that its result can still have, the ConsumeQueue units
+    that it can still read, and the steps that it can still take to cut batches."""
 
     bytes_left: int
     batches_left: int = MAX_FETCH_BATCHES
     units_left: int = MAX_FETCH_UNITS
+    cut_steps_left: int = MAX_FETCH_CUT_STEPS
 
     def allows(self, size: int) -> bool:
         first = self.batches_left == MAX_FETCH_BATCHES
@@ -227,12 +234,21 @@ class FetchBudget:
         self.bytes_left -= size
         self.batches_left -= 1
 
+    def spend_cut(self, steps: int) -> bool:
+        """Take the steps of a cut from the budget, and return True. Return False if the budget does not allow them."""
+        first = self.batches_left == MAX_FETCH_BATCHES
+        if not first and steps > self.cut_steps_left:
+            return False
+        self.cut_steps_left -= steps
+        return True
+
 
 def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, budget: FetchBudget) -> None:
     """Add the batches from the requested offset on to the result, as far as the budget allows. Raises LedgerError."""
     places = EntryPlaces(queue.units, budget)
     if asked.tag_hashes:
-        read_tagged(queue, places, np.fromiter(asked.tag_hashes, np.int64), given, budget)
+        tags = TagFilter(np.fromiter(asked.tag_hashes, np.int64), asked.accepts_cuts)
+        read_tagged(queue, places, tags, given, budget)
     else:
         read_all(queue, places, given, budget)
 
@@ -271,36 +287,34 @@ def read_all(queue: ReadableQueue, places: EntryPlaces, given: FetchedQueue, bud
 
 
 def read_tagged(
-    queue: ReadableQueue, places: EntryPlaces, tags: npt.NDArray[np.int64], given: FetchedQueue, budget: FetchBudget
+    queue: ReadableQueue, places: EntryPlaces, tags: TagFilter, given: FetchedQueue, budget: FetchBudget
 ) -> None:
     """Add only batches that have a message with one of the tags in `tags`. The function reads the ConsumeQueue
     window by window."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = places.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
-        for at in tagged_entries(window, tags):
-            if not add_batch(queue.log, places, offset + at, given, budget):
+        for at in tags.entries(window):
+            if not add_batch(queue.log, places, offset + at, given, budget, tags):
                 given.next_offset = max(given.next_offset, offset + at)
                 return
         given.next_offset = max(given.next_offset, offset + len(window))
 
 
-def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
-    """Find the entries of a window that have messages with one of the tags in `tags`. For each entry found, return
-    the position in the window of the entry's first message with such a tag."""
-    wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
-    positions = window["position"][wanted]
-    first = np.flatnonzero(np.diff(positions, prepend=-1))
-    places: list[int] = wanted[first].tolist()
-    return places
-
-
-def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQueue, budget: FetchBudget) -> bool:
-    """Add the batch that contains this offset to the result. Returns False if the budget does not allow the batch.
-    If the batch cannot be read and the result has earlier batches, returns False. If the first batch of the result
-    cannot be read, raises StorageFailedError."""
+def add_batch(
+    log: CommitLog,
+    places: EntryPlaces,
+    offset: int,
+    given: FetchedQueue,
+    budget: FetchBudget,
+    tags: TagFilter | None = None,
+) -> bool:
+    """Add the batch that contains this offset to the result, or its messages with `tags`. Returns False if the budget
+    does not allow the batch. If the batch cannot be read and the result has earlier batches, returns False. If the
+    first batch of the result cannot be read, raises StorageFailedError."""
+    cuts = tags is not None and tags.cuts
     try:
         position, size = places.of(offset)
-        if not budget.allows(size):
+        if not budget.allows(1 if cuts else size):
             return False
         header, body = log.reading.entry_at(position, size)
         end = header.base_offset + header.count
@@ -312,10 +326,24 @@ def add_batch(log: CommitLog, places: EntryPlaces, offset: int, given: FetchedQu
             return False  # the earlier batches are returned first
         where = f"offset {offset} of queue {given.queue}"
         raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
-    given.batches.append(FetchedBatch(header.base_offset, header.append_time_ms, header.term, body))
+    batch = FetchedBatch(header.base_offset, header.append_time_ms, header.term, body, header.count)
+    if tags is not None and (part := tags.part_of(body, offset - header.base_offset)) is not None:
+        if not budget.spend_cut(part.steps):
+            return False
+        batch = with_part(batch, part)
+    if not budget.allows(size := size - batch.saved_bytes):
+        return False
+    given.batches.append(batch)
     given.next_offset = end
     budget.spend(size)
     return True
+
+
+def with_part(batch: FetchedBatch, part: WantedPart) -> FetchedBatch:
+    """Return the batch with only the wanted part of its messages, or unchanged if it cannot be cut."""
+    if (body := part.cut()) is None:
+        return batch
+    return batch._replace(body=body, messages=len(part.places), saved_bytes=len(batch.body) - len(body))
 
 
 def check_offset(queue: ReadableQueue, asked: QueueFetch) -> None:

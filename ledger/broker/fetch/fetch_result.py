@@ -11,22 +11,27 @@ from ledger.errors import LedgerError
 
 class QueueFetch(NamedTuple):
     """One queue of a fetch request. The fetch reads the queue from `offset` on. Without `tag_hashes` the fetch
-    returns messages with any tag."""
+    returns messages with any tag. With `accepts_cuts` the fetch can leave out messages with other tags."""
 
     topic_id: int
     queue: int
     offset: int
     tag_hashes: Sequence[int] = ()
+    accepts_cuts: bool = False
 
 
 class FetchedBatch(NamedTuple):
-    """One batch of a fetch result, with the bytes that the log stores. The body can be a view of the log. Do not
-    store the body, because a view keeps the mapping of a whole segment alive."""
+    """One batch of a fetch result, with the bytes that the log stores, or a cut of them. The body can be a view of the
+    log. Do not store the body, because a view keeps the mapping of a whole segment alive."""
 
     base_offset: int
     append_time_ms: int
     term: int
     body: bytes | memoryview
+    # The number of messages.
+    messages: int = 0
+    # How many bytes smaller a cut is than the stored batch.
+    saved_bytes: int = 0
 
 
 @dataclass(slots=True)

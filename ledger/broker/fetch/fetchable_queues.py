@@ -74,8 +74,9 @@ class FetchableQueues:
         all_messages = all_bytes = 0
         for given in result.queues:
             if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:
-                messages = given.next_offset - given.batches[0].base_offset
+                messages = sum(batch.messages for batch in given.batches)
                 size = sum(len(batch.body) for batch in given.batches)
-                meter.fetched(topic.name, messages, size)
+                saved = sum(batch.saved_bytes for batch in given.batches)
+                meter.fetched(topic.name, messages, size, saved)
                 all_messages, all_bytes = all_messages + messages, all_bytes + size
         return all_messages, all_bytes

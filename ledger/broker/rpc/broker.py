@@ -114,7 +114,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
 
     async def _fetch(self, request: broker_pb2.FetchRequest) -> FetchResult:
         wanted = [
-            QueueFetch(each.topic_id, each.queue, each.offset, tuple(each.tag_hashes))
+            QueueFetch(each.topic_id, each.queue, each.offset, tuple(each.tag_hashes), request.accepts_cut_batches)
             for each in request.queues[:MAX_FETCH_QUEUES]
         ]
         queues = self._broker.queues

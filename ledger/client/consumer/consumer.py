@@ -213,7 +213,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         """Return all fetched batches, each as (queue, base_offset, Batch). If no batch is fetched yet, wait for
         batches for up to `timeout_ms` milliseconds (None: without limit).
 
-        A batch is returned whole if one of its messages has a wanted tag.
+        With `tags`, a batch has at least the messages with wanted tags; `QueueBatch.offsets` has their offsets. Nodes
+        leave out other messages if that saves bytes, so `batch.tags()` says which messages to use.
         """
 
         def take() -> list[QueueBatch]:

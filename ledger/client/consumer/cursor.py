@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ledger.batch import Batch
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
@@ -20,15 +23,21 @@ from ledger.errors import DeserializationError, LedgerError
 
 
 class QueueBatch(NamedTuple):
-    """A whole batch of a queue, for programs that read the columns of the batch.
+    """A fetched batch of a queue, for programs that read the columns of the batch.
 
-    `base_offset` is the offset of the first message of the batch. `base_offset` can be lower than the offset that was
-    passed to seek(). `batch.header.topic_id` is the id of the batch's topic.
+    `base_offset` is the offset of the first message of the batch as the log stores it. `base_offset` can be lower than
+    the offset that was passed to seek(). `batch.header.topic_id` is the id of the batch's topic. A consumer with `tags`
+    gets batches that lack messages with other tags: `offsets` has the offsets of those that are there.
     """
 
     queue: int
     base_offset: int
     batch: Batch
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The offset of each message of `batch`."""
+        return self.batch.offsets_from(self.base_offset)
 
 
 class FetchedBlock:
@@ -83,7 +92,7 @@ class FetchedBlock:
             base_offset=self.base_offset,
             term=self.term,
             append_time_ms=self.append_time_ms,
-            skip=max(self.first_offset - self.base_offset, 0),
+            skip=batch.first_from(self.first_offset - self.base_offset),
         )
         self._messages = messages if tags is None else [message for message in messages if message.tag in tags]
 

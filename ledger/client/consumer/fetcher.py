@@ -212,6 +212,7 @@ class Fetcher:
             ],
             max_wait_ms=self._settings.max_wait_ms,
             max_bytes=self._settings.max_bytes,
+            accepts_cut_batches=True,
         )
 
     def _take(self, address: str, queue: broker_pb2.FetchedQueue) -> LedgerError | None:

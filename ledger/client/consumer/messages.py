@@ -32,8 +32,10 @@ def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc:
 def messages_of(
     batch: Batch, *, topic: str, queue: int, base_offset: int, term: int, append_time_ms: int, skip: int = 0
 ) -> list[Message]:
-    """Return all messages of a batch except the first `skip` messages."""
-    offsets = range(base_offset, base_offset + len(batch))
+    """Return all messages of a batch except the first `skip` messages. `base_offset` is the offset of the first message
+    of the stored batch."""
+    whole = batch.places is None
+    offsets = range(base_offset, base_offset + len(batch)) if whole else batch.offsets_from(base_offset).tolist()
     columns = zip(
         repeat(topic),
         repeat(queue),

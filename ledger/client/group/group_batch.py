@@ -30,11 +30,11 @@ class GroupBatch:
         offsets         the offset of each message, as a numpy array
         term            the Raft term of the messages' entry
         append_time_ms  the time at which the leader appended the messages, in ms since 1970
-        batch           the whole batch of the log. It can have more messages than this object: those that were consumed
-                        before, that were moved to a retry topic, or that the tag filter removes
+        batch           the fetched batch. It can have more messages than this object: those that were consumed before,
+                        that were moved to a retry topic, or that the tag filter removes
     """
 
-    __slots__ = ("_there", "append_time_ms", "batch", "offset", "offsets", "queue", "term", "topic")
+    __slots__ = ("_base_offset", "_there", "append_time_ms", "batch", "offset", "offsets", "queue", "term", "topic")
 
     def __init__(self, topic: str, queue: int, block: FetchedBlock, batch: Batch, there: NDArray[np.bool_]) -> None:
         self.topic = topic
@@ -42,7 +42,8 @@ class GroupBatch:
         self.batch = batch
         # Which messages of `batch` belong to this object; None: all.
         self._there = None if there.all() else there
-        self.offsets: NDArray[np.int64] = np.flatnonzero(there) + block.base_offset
+        self._base_offset = block.base_offset
+        self.offsets: NDArray[np.int64] = batch.offsets_from(block.base_offset)[there]
         self.offset = int(self.offsets[0])
         self.term = block.term
         self.append_time_ms = block.append_time_ms
@@ -113,11 +114,6 @@ class GroupBatch:
         named = {"offset": arrow.array(self.offsets), "timestamp_ms": arrow.array(self.timestamps_ms()), **strings}
         return arrow.RecordBatch.from_arrays(list(named.values()), names=list(named))
 
-    @property
-    def _base_offset(self) -> int:
-        first = 0 if self._there is None else int(self._there.argmax())
-        return self.offset - first
-
     def _chosen(self, column: list[T]) -> list[T]:
         return column if self._there is None else list(compress(column, self._there.tolist()))
 
@@ -128,12 +124,11 @@ def group_batch(
     """Return the messages of a fetched batch that the program has not got yet, with one of `tags` and without those in
     `settled`. If no message is left, return None."""
     there = np.ones(len(batch), np.bool_)
-    there[: max(block.next_offset - block.base_offset, 0)] = False
+    there[: batch.first_from(block.next_offset - block.base_offset)] = False
     if tags is not None:
         there &= np.fromiter((tag in tags for tag in batch.tags()), np.bool_, len(batch))
-    for offset in settled:
-        if 0 <= offset - block.base_offset < len(batch):
-            there[offset - block.base_offset] = False
+    if settled:
+        there &= ~np.isin(batch.offsets_from(block.base_offset), list(settled))
     return GroupBatch(topic, queue, block, batch, there) if there.any() else None
 
 

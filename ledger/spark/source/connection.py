@@ -151,6 +151,7 @@ class SparkConnection:
             ],
             max_wait_ms=_WAIT_MS,
             max_bytes=FETCH_BYTES,
+            accepts_cut_batches=True,
         )
         return self.submit(self._fetch(wanted.shard, request, node, timeout_ms))
 

@@ -34,7 +34,7 @@ class Origin:
 
 @dataclass(slots=True)
 class _Piece:
-    """The rows [first, end) of a batch. Row 0 of the batch has the offset `base_offset`."""
+    """The rows [first, end) of a batch. `base_offset` is the offset of the first message of the stored batch."""
 
     batch: Batch
     base_offset: int
@@ -76,7 +76,7 @@ class RowGatherer:
 
     def add(self, batch: Batch, base_offset: int, start: int, end: int, origin: Origin) -> Iterator[pa.RecordBatch]:
         """Add the batch's messages with offsets in [start, end). Yield a record batch if enough rows are gathered."""
-        first, last = max(0, start - base_offset), min(len(batch), end - base_offset)
+        first, last = batch.first_from(start - base_offset), batch.first_from(end - base_offset)
         if first >= last:
             return
         self._pieces.append(_Piece(batch, base_offset, first, last, origin))
@@ -132,7 +132,7 @@ class _Columns:
 
     def _offsets(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.concatenate(
-            [np.arange(piece.base_offset + piece.first, piece.base_offset + piece.end) for piece in self._pieces]
+            [piece.batch.offsets_from(piece.base_offset)[piece.first : piece.end] for piece in self._pieces]
         )
 
     def _replicas(self) -> Array:
