@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.batch import encode
+from ledger.batch import Batch, cut, encode
 from ledger.client.consumer.cursor import Cursor
+from ledger.client.group.group_batch import group_batch
 from ledger.errors import CorruptBatchError, OffsetTooLowError
 
 
@@ -84,6 +85,43 @@ def test_messages_with_other_tags_are_left_out_and_passed() -> None:
     assert here.take(9) == []
     assert here.position == 4
     assert not here.ready
+
+
+def cut_body(*places: int) -> bytes:
+    """Return a cut of a batch of ten messages."""
+    values = [b"%d" % number for number in range(10)]
+    return cut(Batch(body(*values, tags=["x"] * 10)), places)
+
+
+def test_messages_of_a_cut_batch_have_the_offsets_of_the_stored_batch() -> None:
+    here = cursor(offset=15, tags={"x"})
+    here.fetched(10, 1, cut_body(1, 6, 9))
+    here.passed(20)
+    assert here.position == 15
+    assert [(message.offset, message.value) for message in here.take(9)] == [(16, b"6"), (19, b"9")]
+    assert here.position == 20
+
+
+def test_a_cut_batch_as_columns() -> None:
+    here = cursor(offset=10, tags={"x"})
+    here.fetched(10, 1, cut_body(1, 6, 9))
+    here.passed(20)
+    [batch] = here.take_batches()
+    assert (batch.base_offset, batch.offsets.tolist(), batch.batch.values()) == (10, [11, 16, 19], [b"1", b"6", b"9"])
+
+
+def test_a_cut_batch_for_a_group_without_what_was_moved_or_consumed() -> None:
+    here = cursor(offset=12, tags={"x"})
+    here.fetched(10, 1, cut_body(1, 3, 6, 9))
+    here.passed(20)
+    taken = here.take_block()
+    assert taken is not None
+    batch = group_batch("orders", 2, *taken, tags={"x"}, settled=[15, 16])
+    assert batch is not None
+    assert (batch.offset, batch.offsets.tolist(), batch.values()) == (13, [13, 19], [b"3", b"9"])
+    assert [(message.offset, message.value) for message in batch.messages()] == [(13, b"3"), (19, b"9")]
+    assert batch.to_arrow()["offset"].to_pylist() == [13, 19]
+    assert group_batch("orders", 2, *taken, tags={"x"}, settled=[13, 19, 16]) is None
 
 
 def test_to_seek_forgets_what_was_fetched_and_what_went_wrong() -> None:

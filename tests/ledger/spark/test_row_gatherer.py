@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ledger.batch import Batch, Codec, encode
+from ledger.batch import Batch, Codec, cut, encode
 from ledger.errors import CorruptBatchError
 from ledger.spark.source import arrow_columns
 from ledger.spark.source.row_gatherer import MAX_ROWS, Origin, RowGatherer
@@ -116,3 +116,9 @@ def test_a_tag_that_is_no_text_is_told() -> None:
     data[data.rindex(b"tag")] = 0xFF
     with pytest.raises(CorruptBatchError, match="UTF-8"):
         arrow_columns.tags(Batch(bytes(data), check_crc=False))
+
+
+def test_rows_of_a_cut_batch_have_the_offsets_of_the_stored_batch() -> None:
+    part = Batch(cut(batch([b"%d" % number for number in range(10)], tags=["a"] * 10), [1, 4, 6, 9]))
+    rows = gathered(part, start=4, end=9, tags=frozenset("a"))
+    assert [(row["offset"], row["value"]) for row in rows] == [(4, b"4"), (6, b"6")]
