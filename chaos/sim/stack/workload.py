@@ -23,6 +23,7 @@ from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import leaves_doubt
 from ledger.client.producer.queue_selector import UnplacedMessage
@@ -40,6 +41,10 @@ READS_OF_ONE = 50
 LOOK_MS = 3_000
 # A producer with more messages without a result waits. This keeps the time at the end of the run short.
 MOST_OPEN = 100
+# How many producers tag the messages of a send_many, and with which tags. Consumer groups with tags want few of these
+# messages, so nodes cut batches.
+TAGGING_PRODUCERS = 0.5
+TAGS = (None, None, "other", "other", "tag")
 # Time between the creation of two topics during the load.
 NEW_TOPIC_S = 40.0
 
@@ -190,6 +195,9 @@ class LoadProducer:
         self._load = load
         self._random = random
         self._routing = routing
+        self._tagging = load.options.chance(f"tags {process.number}")
+        # Whether the messages of a send_many have tags, so that a batch has wanted and other messages.
+        self._tags_many = self._tagging.random() < TAGGING_PRODUCERS
         self._calls = 0
         # Number of messages without a result.
         self._open = 0
@@ -256,10 +264,16 @@ class LoadProducer:
                 receipt = await producer.send(topic, values[0], key=key, tag=random.choice((None, "tag")))
                 places = [MessagePlace(topic, receipt.queue, receipt.offset)]
             else:
-                places = _places(topic, await producer.send_many(topic, values, key=key))
+                places = _places(topic, await producer.send_many(topic, self._tagged(values), key=key))
         except LedgerError as failed:
             error = failed
         self._settle(messages, places, error)
+
+    def _tagged(self, values: list[bytes]) -> list[bytes] | list[OutgoingMessage[bytes]]:
+        """Return the values, or, for a producer that tags the messages of a send_many, messages with these values."""
+        if not self._tags_many:
+            return values
+        return [OutgoingMessage(value, tag=self._tagging.choice(TAGS)) for value in values]
 
     def _line(self, key: bytes | None, count: int) -> int:
         """Return the number of the line to which the messages of a send belong. The messages of one line must stay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ledger.broker.fetch.fetch import MAX_FETCH_CUT_STEPS, collect
 from ledger.broker.fetch.fetch_result import FetchedQueue, QueueFetch
 from ledger.broker.fetch.tag_filter import MIN_SAVED_BYTES
 from ledger.client.consumer.cursor import Cursor
+from ledger.client.records import Message
 from ledger.errors import CorruptBatchError
 from ledger.hashing import tag_hash
 from tests.ledger.broker.test_broker_fetch import OneQueue
@@ -23,7 +25,7 @@ from tests.ledger.broker.test_broker_fetch import OneQueue
 RARE = tag_hash("rare")
 
 
-def stored(tags: list[str | None], size: int = 500, codec: Codec = Codec.NONE, **columns: Any) -> bytes:
+def stored(tags: Sequence[str | None], size: int = 500, codec: Codec = Codec.NONE, **columns: Any) -> bytes:
     """Return a batch whose messages do not compress, and cannot be confused."""
     chosen = random.Random(len(tags))
     return encode(
@@ -40,7 +42,7 @@ def stored(tags: list[str | None], size: int = 500, codec: Codec = Codec.NONE, *
     )
 
 
-def add(queue: OneQueue, tags: list[str | None], body: bytes | None = None) -> bytes:
+def add(queue: OneQueue, tags: Sequence[str | None], body: bytes | None = None) -> bytes:
     """Append the batch to the queue, and return its bytes."""
     body = stored(tags) if body is None else body
     queue.add(body, [0 if tag is None else tag_hash(tag) for tag in tags])
@@ -187,7 +189,7 @@ TAGS = st.lists(st.sampled_from(["rare", "common", None]), min_size=1, max_size=
 def test_a_consumer_gets_each_wanted_message_once_in_order_at_its_offset(
     batches: list[list[str | None]], codec: Codec, max_bytes: int, data: st.DataObject
 ) -> None:
-    queue, values, wanted = OneQueue.empty(), [], []
+    queue, values = OneQueue.empty(), list[tuple[bytes, str | None]]()
     for number, tags in enumerate(batches):
         body = stored(tags, size=100 + 200 * (number % 2), codec=codec)
         values += zip(Batch(body).values(), tags, strict=True)
@@ -195,7 +197,7 @@ def test_a_consumer_gets_each_wanted_message_once_in_order_at_its_offset(
     start = data.draw(st.integers(0, len(values)))
     wanted = [(offset, value) for offset, (value, tag) in enumerate(values) if tag == "rare" and offset >= start]
     here = Cursor("orders", 1, 0, offset=start, tags={"rare"}, check_crcs=True)
-    taken = []
+    taken: list[Message] = []
     while here.fetch_offset < len(values):
         given = fetched(queue, here.fetch_offset, max_bytes=max_bytes)
         for batch in given.batches:

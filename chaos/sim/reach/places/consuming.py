@@ -1,10 +1,11 @@
-"""Places of consumer groups, fencing, moved messages, producers, and feature levels."""
+"""Places of consumer groups, fencing, moved messages, tags, producers, and feature levels."""
 
 from __future__ import annotations
 
 from chaos.sim.reach.place import RARE, Place
 
 PROGRESS, CLAIMS = "ledger.state.progress_table:ProgressTable", "ledger.broker.consumer_groups.claims:QueueClaims"
+PART = "ledger.broker.fetch.tag_filter:WantedPart"
 GROUP = "ledger.state.consumer_group_table:ConsumerGroup"
 SEQUENCE = "ledger.state.sequence:Sequence"
 COORDINATOR = "ledger.broker.consumer_groups.coordinator:Coordinator"
@@ -49,6 +50,9 @@ PLACES = (
     Place("group: a removed member's queue gets its next owner", f"{GROUP}.leave", "self._give(queue", stack=200),
     Place("group: the owner of a queue keeps it in a new assignment", f"{GROUP}._aim", "was, share.target =",
           "target and share.owner == target", stack=2000),
+
+    Place("tags: a node cuts a batch", f"{PART}.cut", "return part if",
+          "len(part) + MIN_SAVED_BYTES <= len(self.body)", stack=500),
 
     Place("producer: a batch is a repeat", f"{SEQUENCE}.check", "return Duplicate(record)", protocol=30, stack=30),
     Place("producer: the result of a repeat is not remembered any more", f"{SEQUENCE}.check", "return Forgotten",
