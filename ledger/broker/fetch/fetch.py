@@ -247,7 +247,7 @@ def read_queue(queue: ReadableQueue, asked: QueueFetch, given: FetchedQueue, bud
     """Add the batches from the requested offset on to the result, as far as the budget allows. Raises LedgerError."""
     places = EntryPlaces(queue.units, budget)
     if asked.tag_hashes:
-        tags = TagFilter(np.fromiter(asked.tag_hashes, np.int64), asked.accepts_cuts)
+        tags = TagFilter.of(asked.tag_hashes, accepts_cuts=asked.accepts_cuts)
         read_tagged(queue, places, tags, given, budget)
     else:
         read_all(queue, places, given, budget)

@@ -8,6 +8,7 @@ notice the damage.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from store.index.consume_queue import Units
 # A batch is cut if that saves this many bytes, and this part of the bytes of its messages.
 MIN_SAVED_BYTES = 1024
 MIN_SAVED_SHARE = 0.25
+# If a fetch wants more tags, its batches are sent whole: every batch would have to be searched for all of them.
+MAX_CUT_TAGS = 256
 # Steps of a turn of the event loop (each about 10 us) that a cut takes, and bytes, before and after decompression, that
 # take one more.
 _CUT_STEPS = 10
@@ -54,10 +57,16 @@ class WantedPart:
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
-    """The tags of one fetch. `cuts` is True if the client accepts cut batches."""
+    """The tags of one fetch."""
 
     hashes: NDArray[np.int64]
+    # Whether batches can be cut.
     cuts: bool
+
+    @classmethod
+    def of(cls, hashes: Sequence[int], *, accepts_cuts: bool) -> TagFilter:
+        """Return the filter of a fetch that wants tags with these hashes. `accepts_cuts` is what the client says."""
+        return cls(np.fromiter(hashes, np.int64), accepts_cuts and len(hashes) <= MAX_CUT_TAGS)
 
     def entries(self, window: Units) -> list[int]:
         """Find the entries of a window that have messages with one of the tags. For each entry found, return the
@@ -70,7 +79,7 @@ class TagFilter:
 
     def part_of(self, body: bytes | memoryview, first_place: int) -> WantedPart | None:
         """Return the wanted messages of a batch from `first_place` on. Return None if the batch must be sent whole:
-        because the client does not accept cut batches, all messages are wanted, or the header is damaged."""
+        because batches are not cut for this fetch, all messages are wanted, or the header is damaged."""
         if not self.cuts or len(body) <= MIN_SAVED_BYTES:
             return None
         try:

@@ -15,7 +15,7 @@ from ledger.batch import Batch, Codec, encode
 from ledger.batch.header import CUT
 from ledger.broker.fetch.fetch import MAX_FETCH_CUT_STEPS, collect
 from ledger.broker.fetch.fetch_result import FetchedQueue, QueueFetch
-from ledger.broker.fetch.tag_filter import MIN_SAVED_BYTES
+from ledger.broker.fetch.tag_filter import MAX_CUT_TAGS, MIN_SAVED_BYTES
 from ledger.client.consumer.cursor import Cursor
 from ledger.client.records import Message
 from ledger.errors import CorruptBatchError
@@ -85,6 +85,14 @@ def test_a_client_that_does_not_accept_cuts_gets_the_stored_bytes(queue: OneQueu
     body = add(queue, ["rare", *["common"] * 99])
     assert [bytes(batch.body) for batch in fetched(queue, accepts_cuts=False).batches] == [body]
     assert [bytes(batch.body) for batch in fetched(queue, tags=()).batches] == [body]
+
+
+def test_for_very_many_tags_batches_are_sent_whole(queue: OneQueue) -> None:
+    """Otherwise one request could make the node search each of many batches for millions of tags."""
+    body = add(queue, ["rare", *["common"] * 99])
+    others = tuple(map(str, range(MAX_CUT_TAGS)))
+    assert [batch.messages for batch in fetched(queue, tags=("rare", *others[1:])).batches] == [1]
+    assert [bytes(batch.body) for batch in fetched(queue, tags=("rare", *others)).batches] == [body]
 
 
 def test_a_batch_is_sent_whole_if_a_cut_would_save_little(queue: OneQueue) -> None:
