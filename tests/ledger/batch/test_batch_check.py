@@ -97,7 +97,7 @@ def test_every_other_length_is_refused() -> None:
     ("fields", "kind", "sentence"),
     [
         ({"codec": 3}, UnsupportedBatchError, "codec 3, which this program does not know"),
-        ({"columns": 128}, UnsupportedBatchError, "columns .0x80. that"),
+        ({"columns": 1 << 15}, UnsupportedBatchError, "columns .0x8000. that"),
         ({"count": 0}, CorruptBatchError, "states 0 messages"),
         ({"count": 65_536}, CorruptBatchError, "states 65536 messages"),
         ({"count": (1 << 32) - 1}, CorruptBatchError, "states 4294967295 messages"),
