@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ledger.batch import Batch, BatchHeader
 from ledger.client.producer.producer_batch import Acknowledged, Answer
 from ledger.errors import LedgerError, MessageTooLargeError, SequenceGapError
+from ledger.timed import WaitingMessages
 
 REMEMBERED = 8
 REFUSED = b"too large"
@@ -85,6 +86,9 @@ class Fate:
         assert count == len(self.values)
         self.queue = queue
         self.first_offset = first_offset
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        raise AssertionError("the messages have no delivery times")
 
     def failed(self, error: LedgerError) -> None:
         assert not self.told

@@ -6,6 +6,7 @@ import pytest
 
 from ledger.client.producer.producer_batch import Acknowledged, Answer, BatchResult, ProducerBatch, Receipt
 from ledger.errors import ClosedError, LedgerError
+from ledger.timed import WaitingMessages
 
 ANSWER = Acknowledged(base_offset=100, term=1, append_time_ms=2, duplicate=False)
 
@@ -21,6 +22,9 @@ class Note:
         if self._broken:
             raise OSError("no room for a history")
         self.told.append((first_offset, count))
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        raise AssertionError("the messages have no delivery times")
 
     def failed(self, error: LedgerError) -> None:
         self.told.append(error)

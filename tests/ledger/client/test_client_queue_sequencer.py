@@ -27,6 +27,7 @@ from ledger.errors import (
     ThrottledError,
     UnavailableError,
 )
+from ledger.timed import WaitingMessages
 
 TIMEOUT_MS = 1000.0
 WAIT_MS = 20.0
@@ -42,6 +43,9 @@ class Note:
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
         assert self.error is None
         self.offsets.append((first_offset, count))
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        raise AssertionError("the messages have no delivery times")
 
     def failed(self, error: LedgerError) -> None:
         assert self.error is None

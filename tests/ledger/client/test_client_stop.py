@@ -14,6 +14,7 @@ import ledgermq
 from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
+from ledger.timed import WaitingMessages
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
 pytestmark = pytest.mark.real
@@ -53,6 +54,9 @@ class Note:
     error: LedgerError | None = None
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        raise AssertionError("the messages have no delivery times")
 
     def failed(self, error: LedgerError) -> None:
         self.error = error

@@ -13,10 +13,14 @@ from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.topic_queue_selector import TopicQueueSelector
 from ledger.errors import LedgerError, UnknownQueueError
 from ledger.hashing import queue_of
+from ledger.timed import WaitingMessages
 
 
 class Nobody:
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        raise AssertionError("the messages have no delivery times")
 
     def failed(self, error: LedgerError) -> None: ...
 
