@@ -354,8 +354,9 @@ class BrokerReplica:
         return self._append_batch(self.check_leads(len(batch)), BatchHeader.parse(batch), batch)
 
     def cancel(self, command: CancelTimed) -> asyncio.Future[tuple[bool, ...]]:
-        """Propose to cancel waiting messages, which must wait in the projected state. The result has for each message
-        whether it was cancelled now. Raises LedgerError if this node does not lead."""
+        """Propose to cancel waiting messages. Until the entry is applied, no other entry delivers them. The result says
+        for each message whether it was cancelled now: a message that an earlier entry delivers or cancels is not.
+        Raises LedgerError if this node does not lead."""
         body = self._encoded(command)
         projected = self.check_leads(len(body))
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)

@@ -317,6 +317,78 @@ class CancelTimedResponse(_message.Message):
     cancelled: _containers.RepeatedScalarFieldContainer[bool]
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cancelled: _Optional[_Iterable[bool]] = ...) -> None: ...
 
+class ListTimedRequest(_message.Message):
+    __slots__ = ("shard", "topic_id", "from_ms", "to_ms", "limit", "after", "with_values")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    TO_MS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    WITH_VALUES_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    topic_id: int
+    from_ms: int
+    to_ms: int
+    limit: int
+    after: WaitingPlace
+    with_values: bool
+    def __init__(self, shard: _Optional[int] = ..., topic_id: _Optional[int] = ..., from_ms: _Optional[int] = ..., to_ms: _Optional[int] = ..., limit: _Optional[int] = ..., after: _Optional[_Union[WaitingPlace, _Mapping]] = ..., with_values: _Optional[bool] = ...) -> None: ...
+
+class WaitingPlace(_message.Message):
+    __slots__ = ("delivery_ms", "identity")
+    DELIVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    delivery_ms: int
+    identity: int
+    def __init__(self, delivery_ms: _Optional[int] = ..., identity: _Optional[int] = ...) -> None: ...
+
+class ListTimedResponse(_message.Message):
+    __slots__ = ("error", "messages", "next", "waiting", "waiting_bytes")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WAITING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    messages: _containers.RepeatedCompositeFieldContainer[ListedMessage]
+    next: WaitingPlace
+    waiting: int
+    waiting_bytes: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[ListedMessage, _Mapping]]] = ..., next: _Optional[_Union[WaitingPlace, _Mapping]] = ..., waiting: _Optional[int] = ..., waiting_bytes: _Optional[int] = ...) -> None: ...
+
+class ListedMessage(_message.Message):
+    __slots__ = ("place", "topic_id", "queue", "timestamp_ms", "key", "tag", "size", "value", "headers", "unreadable")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    place: WaitingPlace
+    topic_id: int
+    queue: int
+    timestamp_ms: int
+    key: bytes
+    tag: str
+    size: int
+    value: bytes
+    headers: _containers.RepeatedCompositeFieldContainer[ListedHeader]
+    unreadable: str
+    def __init__(self, place: _Optional[_Union[WaitingPlace, _Mapping]] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., key: _Optional[bytes] = ..., tag: _Optional[str] = ..., size: _Optional[int] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[ListedHeader, _Mapping]]] = ..., unreadable: _Optional[str] = ...) -> None: ...
+
+class ListedHeader(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
 class GetStatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -84,6 +84,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.FromString,
                 _registered_method=True)
+        self.ListTimed = channel.unary_unary(
+                '/ledger.v1.Broker/ListTimed',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.ListTimedRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.ListTimedResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/ledger.v1.Broker/GetStatus',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetStatusRequest.SerializeToString,
@@ -165,6 +170,13 @@ class BrokerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTimed(self, request, context):
+        """Returns messages that wait for their delivery times, at the leader of their shard, in the order of their delivery.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """Returns the state of the answering node and of its replicas.
         """
@@ -224,6 +236,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.CancelTimed,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.SerializeToString,
+            ),
+            'ListTimed': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTimed,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.ListTimedRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.ListTimedResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -501,6 +518,33 @@ class Broker:
             '/ledger.v1.Broker/CancelTimed',
             ledger_dot_v1_dot_broker__pb2.CancelTimedRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.CancelTimedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTimed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/ListTimed',
+            ledger_dot_v1_dot_broker__pb2.ListTimedRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.ListTimedResponse.FromString,
             options,
             channel_credentials,
             insecure,

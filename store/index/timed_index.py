@@ -166,8 +166,12 @@ class TimedIndex:
 
     def get(self, identity: int, time_ms: int) -> Units | None:
         """Return the unit of the message, an array of one unit, or None if no such message waits."""
-        found = self._buckets.locate([TimedKey(time_ms, identity)])[0]
-        return found[1].unit if found is not None and found[1].waits else None
+        return self.find([TimedKey(time_ms, identity)])[0]
+
+    def find(self, keys: Sequence[TimedKey]) -> list[Units | None]:
+        """Return for each key what `get` returns for it."""
+        located = self._buckets.locate(keys)
+        return [found[1].unit if found is not None and found[1].waits else None for found in located]
 
     def due(self, through: TimedKey, limit: int, cursor: TimedCursor, skip: Collection[int] = ()) -> Units:
         """Return the first `limit` units with keys up to `through`, sorted by key, that are neither settled by

@@ -28,6 +28,9 @@ from ledger.broker.rpc.refusals import Context, RefusingService, answers, storag
 from ledger.broker.rpc.routes_wire import put_nodes, put_topics, route_response, shard_status, topic_route
 from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.rpc.waiting_wire import put_waiting, waiting_query
+from ledger.broker.timed.cancelling import NamedMessage, cancel
+from ledger.broker.timed.listing import list_waiting
 from ledger.errors import LedgerError, ThrottledError
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
@@ -220,6 +223,25 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.PrepareTimedRequest, response: broker_pb2.PrepareTimedResponse
     ) -> None:
         response.topic.CopyFrom(topic_route(await self._broker.timed_topic.prepare()))
+
+    @answers(broker_pb2.CancelTimedResponse)
+    async def CancelTimed(  # noqa: N802
+        self, request: broker_pb2.CancelTimedRequest, response: broker_pb2.CancelTimedResponse
+    ) -> None:
+        messages = [NamedMessage(each.topic_id, each.identity, each.delivery_ms) for each in request.messages]
+        with storage_checked(UNREADABLE):
+            response.cancelled.extend(await cancel(self._broker.replicas.require(request.shard), messages))
+
+    @answers(broker_pb2.ListTimedResponse)
+    async def ListTimed(  # noqa: N802
+        self, request: broker_pb2.ListTimedRequest, response: broker_pb2.ListTimedResponse
+    ) -> None:
+        replica = self._broker.replicas.require(request.shard)
+        with storage_checked(UNREADABLE):
+            found = await list_waiting(replica, waiting_query(request), self._rights.may_read)
+            put_waiting(found, response)
+            if self._rights.may_see_cluster:
+                response.waiting, response.waiting_bytes = replica.timed.waiting(replica.state)
 
 
 def now_s() -> float:

@@ -79,6 +79,17 @@ def _group_and_topics(action: Action, *fields: str) -> Rights:
     return rights
 
 
+def _waiting_topics(request: Any, topic_name: TopicName) -> Iterable[Right]:
+    """The method names waiting messages, with the ids of their target topics. Without messages, it names no topic."""
+    for topic_id in {each.topic_id: None for each in request.messages} or (0,):
+        yield _on_topic("publish", topic_id, topic_name)
+
+
+def _target_topic(request: Any, topic_name: TopicName) -> Iterable[Right]:
+    """The method names one topic by its id, or no topic."""
+    return [_on_topic("subscribe", request.topic_id, topic_name)] if request.topic_id else []
+
+
 def _cluster(action: Action) -> Rights:
     return lambda request, topic_name: [Right(action, CLUSTER)]
 
@@ -98,6 +109,10 @@ _OF_BROKER = {
     "DeleteTopic": Needed(rights=_topic("delete"), is_audited=True),
     # The produce stream checks the right on each target topic.
     "PrepareTimed": ANY_USER,
+    # The broker passes over a message of another topic than the handle names.
+    "CancelTimed": Needed(rights=_waiting_topics),
+    # The method leaves out the messages of topics that the caller may not read.
+    "ListTimed": Needed(rights=_target_topic),
     "GetStatus": Needed(rights=_cluster("describe")),
 }
 _OF_GROUPS = {

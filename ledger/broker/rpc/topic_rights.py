@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ledger.access.rules import Action, Resource, topic_resource
+from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
 from ledger.batch import place_of, target_of
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller, present_caller
@@ -89,6 +89,17 @@ class TopicRights:
         if authorizer is None or caller.has_every_right:
             return set(names)
         return {name for name in names if authorizer.may(caller, "describe", Resource("group", name))}
+
+    def may_read(self, topic_id: int) -> bool:
+        """Return True if the present caller may read the topic."""
+        caller = present_caller()
+        return self._authorizer is None or caller.has_every_right or self._error(caller, topic_id) is None
+
+    @property
+    def may_see_cluster(self) -> bool:
+        """True if the present caller may see the state of the cluster."""
+        caller, authorizer = present_caller(), self._authorizer
+        return authorizer is None or caller.has_every_right or authorizer.may(caller, "describe", CLUSTER)
 
     def check_batch(self, caller: Caller, batch: bytes) -> None:
         """Raise PermissionDeniedError or AuthenticationError if the caller may not send the batch. A batch of messages

@@ -5,5 +5,8 @@ delivers them. Reading order:
     turn.py              which messages the leader delivers next
     waiting_batches.py   reads the waiting messages from the log
     delivery.py          delivers, turn by turn
+    targets.py           reads the target topics of waiting messages
+    cancelling.py        cancels waiting messages
+    listing.py           lists waiting messages
     copying.py           copies waiting messages, so that the log start can move
 """

@@ -16,7 +16,9 @@ import numpy as np
 from ledger.batch import BatchHeader, copied_identities, fired_column, timed_column
 from ledger.state import State
 from ledger.state.timed_table import TimedMessage, UndeliveredMessages
+from ledger.timed import MAX_DELIVERY_MS
 from store import Header, TimedCursor, TimedIndex, TimedKey
+from store.index.timed_unit import Waiting
 
 
 class AppliedTimed:
@@ -51,6 +53,10 @@ class AppliedTimed:
     def settle(self, state: State) -> None:
         """Drop the buckets of which the cursor settles all messages."""
         self.index.drop_settled(cursor_of(state))
+
+    def waiting(self, state: State) -> Waiting:
+        """Return how many messages wait, and their bytes. Messages of a turn that has not ended are included."""
+        return self.index.count_before(MAX_DELIVERY_MS + 1, cursor_of(state))
 
 
 class Delivery:

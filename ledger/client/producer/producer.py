@@ -32,6 +32,7 @@ from ledger.client.producer.arguments import (
     value_encoder,
 )
 from ledger.client.producer.buffer import Buffer
+from ledger.client.producer.cancelling import cancel_waiting
 from ledger.client.producer.delivery import Delivery
 from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
@@ -45,7 +46,7 @@ from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
-from ledger.client.producer.timed_selection import TimedQueueSelection, cancel_waiting
+from ledger.client.producer.timed_selection import TimedQueueSelection
 from ledger.client.records import RecordMetadata, RecordRange, Sent
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError
@@ -338,10 +339,23 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         cancel the message, if its user may publish on the topic.
 
         Return True if the message is cancelled now and will not be delivered. Return False if it was delivered or
-        cancelled before, or is unknown. If an answer of the cluster was lost, the call is repeated, and then False may
-        also mean that the first attempt cancelled the message. Raises InvalidArgumentError if `handle` is no handle.
+        cancelled before, if it is being delivered at this moment, or if it is unknown. If an answer of the cluster was
+        lost, the call is repeated, and then False may also mean that the first attempt cancelled the message. A program
+        that must know looks for the message in its topic after the delivery time.
+
+        Raises InvalidArgumentError if `handle` is no handle, PermissionDeniedError, or another LedgerError; then the
+        message may be cancelled or not, and the program can call cancel() again.
         """
-        return await cancel_waiting(self._client, handle)
+        return (await cancel_waiting(self._client, (handle,)))[0]
+
+    async def cancel_many(self, handles: Iterable[str]) -> list[bool]:
+        """Cancel many messages as cancel() does, thousands in one request. Return the result of cancel() for each
+        handle, in their order. If a handle is there twice, the second result is False.
+
+        If a text is no handle, nothing is cancelled. If the call raises another error, some of the messages may be
+        cancelled.
+        """
+        return await cancel_waiting(self._client, handles)
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for

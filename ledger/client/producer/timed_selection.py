@@ -22,7 +22,7 @@ from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError
-from ledger.timed import TIMED_TOPIC, TimedHandle, WaitingMessages
+from ledger.timed import TIMED_TOPIC, WaitingMessages
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 
@@ -117,21 +117,11 @@ async def prepare_timed(client: ClusterClient) -> None:
     """Ask the leader of shard 0 to create `%TIMED` if it does not exist, and to give it a queue in each shard. Raises
     InvalidArgumentError if nodes are too old for delivery times, or another LedgerError."""
     request = broker_pb2.PrepareTimedRequest()
-    await _call(client, TOPICS_SHARD, lambda stub, seconds: stub.PrepareTimed(request, timeout=seconds))
+    await call_timed(client, TOPICS_SHARD, lambda stub, seconds: stub.PrepareTimed(request, timeout=seconds))
     await client.topic(TIMED_TOPIC, newest=True)
 
 
-async def cancel_waiting(client: ClusterClient, text: str) -> bool:
-    """Do what AsyncProducer.cancel does."""
-    client.check_open()
-    handle = TimedHandle.parse(text)
-    request = broker_pb2.CancelTimedRequest(shard=handle.shard)
-    request.messages.add(topic_id=handle.topic_id, identity=handle.identity, delivery_ms=handle.deliver_at_ms)
-    response = await _call(client, handle.shard, lambda stub, seconds: stub.CancelTimed(request, timeout=seconds))
-    return bool(response.cancelled[0]) if response.cancelled else False
-
-
-async def _call(client: ClusterClient, shard: int, call: Callable[[NodeStub, float], Awaitable[Any]]) -> Any:
+async def call_timed(client: ClusterClient, shard: int, call: Callable[[NodeStub, float], Awaitable[Any]]) -> Any:
     """Call the leader of the shard. Raises InvalidArgumentError if it is too old for delivery times, or another
     LedgerError."""
 

@@ -161,6 +161,10 @@ class Producer(Lifetime, Generic[Sent]):
         """Cancel a message that waits for its delivery time, as AsyncProducer.cancel does."""
         return self._thread.run(self._client.cancel(handle))
 
+    def cancel_many(self, handles: Iterable[str]) -> list[bool]:
+        """Cancel many messages, as AsyncProducer.cancel_many does."""
+        return self._thread.run(self._client.cancel_many(handles))
+
     def flush(self) -> None:
         """Return when every message accepted so far is acknowledged or has failed."""
         self._thread.run(self._client.flush())

@@ -52,6 +52,8 @@ class FakeCluster:
     preparations: int = 0
     # (shard, target topic id, identity, delivery time) of messages with delivery times.
     cancelled: list[tuple[int, int, int, int]] = field(default_factory=list)
+    # The number of messages in each request to cancel messages.
+    cancel_requests: list[int] = field(default_factory=list)
 
     def leader_of(self, shard: int) -> int:
         return self.others.get(shard, self.leader)
@@ -231,6 +233,7 @@ class FakeBroker(BrokerServicer):
         error, response = self.not_leader(request.shard), broker_pb2.CancelTimedResponse()
         if error is not None:
             return broker_pb2.CancelTimedResponse(error=to_wire(error))
+        self.cluster.cancel_requests.append(len(request.messages))
         for each in request.messages:
             key = (request.shard, each.topic_id, each.identity, each.delivery_ms)
             response.cancelled.append(key not in self.cluster.cancelled)

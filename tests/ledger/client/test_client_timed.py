@@ -15,6 +15,7 @@ import ledgermq
 from ledger.batch import Batch, BatchHeader, TimedColumn, timed_column
 from ledger.client.connection.environment import PROCESS
 from ledger.client.connection.lifetime import within
+from ledger.client.producer import cancelling
 from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import BusyError, InvalidArgumentError
@@ -223,6 +224,35 @@ async def test_the_leader_of_the_shard_cancels_what_the_handle_names(cluster: Fa
             return other.cancel(receipt.handle)
 
     assert not await asyncio.to_thread(cancel)
+
+
+async def test_many_messages_are_cancelled_by_shard_in_full_requests(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancelling, "MAX_HANDLES", 3)
+    async with producer(cluster) as one:
+        first = await one.send_many("orders", [b"a"] * 4, queue=0, delay=HOUR)
+        second = await one.send_many("orders", [b"a"] * 4, queue=3, delay=HOUR)
+        handles = [*first[0].handles, *second[0].handles, first[0].handles[1]]
+        assert await one.cancel_many(handles) == [True] * 8 + [False]
+        assert await one.cancel_many([]) == []
+    asked = [(shard, identity) for shard, _, identity, _ in cluster.cancelled]
+    assert sorted(asked) == sorted([*((0, each) for each in (0, 1, 2, 3, 1)), *((1, each) for each in range(4))])
+    assert sorted(cluster.cancel_requests) == [1, 2, 3, 3]
+
+    def cancel() -> list[bool]:
+        with ledgermq.Producer(list(cluster.addresses.values())) as other:
+            return other.cancel_many(iter(handles[:2]))
+
+    assert await asyncio.to_thread(cancel) == [False, False]
+
+
+async def test_one_wrong_handle_keeps_the_others(cluster: FakeCluster) -> None:
+    async with producer(cluster) as one:
+        receipt = await one.send("orders", b"a", delay=HOUR)
+        with pytest.raises(InvalidArgumentError, match="is not the handle"):
+            await one.cancel_many([receipt.handle, "t1_"])
+    assert not cluster.cancelled
 
 
 async def test_what_is_no_handle_is_not_asked_for(cluster: FakeCluster) -> None:

@@ -25,6 +25,7 @@ FOR_EVERY_USER = (
     "Fetch",
     "GetRoute",
     "ListConsumerGroups",
+    "ListTimed",
     "MakeRocketmqSecret",
     "PrepareTimed",
     "Produce",
