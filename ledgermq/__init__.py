@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         ShardStatus,
         TopicDescription,
         TopicQueue,
+        WaitingMessage,
     )
     from ledger.client.signals import stop_on_signal
     from ledger.client.sync.admin import Admin
@@ -120,6 +121,7 @@ _HOMES = {
     "UnplacedMessage": "ledger.client.producer.queue_selector",
     "UserSummary": "ledger.client.admin.users_admin",
     "Verdict": "ledger.access.rules",
+    "WaitingMessage": "ledger.client.records",
     "stop_on_signal": "ledger.client.signals",
 }
 
@@ -164,6 +166,7 @@ __all__ = [
     "UnplacedMessage",
     "UserSummary",
     "Verdict",
+    "WaitingMessage",
     "__version__",
     "errors",
     "stop_on_signal",

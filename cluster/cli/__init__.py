@@ -69,6 +69,9 @@ _COMMANDS = {
     "message": CommandEntry(
         "cluster.cli.messages.message", "message", "Get one message by its offset, or find messages by key."
     ),
+    "timer": CommandEntry(
+        "cluster.cli.messages.timer", "timer", "List, show and cancel messages that wait for their delivery times."
+    ),
     "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of topics."),
     "group": CommandEntry("cluster.cli.groups.group", "group", "List, describe, reset and delete consumer groups."),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),

@@ -8,6 +8,7 @@ cluster of the current directory (`ledgermq dev start`), if that cluster runs.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # Shorter than the default of the clients (30 s), because a person waits.
 REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOCAL = "local socket"
 _SECURITY = "security options"
 
@@ -235,6 +237,20 @@ data_option: Callable[[Command], Command] = click.option(
     show_default=True,
     help="Directory of the cluster.",
 )
+
+
+class Duration(click.ParamType[int]):
+    """The click type of a duration such as "90s", "15m", "24h" or "7d"; it returns milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
+        if found is None:
+            return self.fail(f"{value!r} is not a duration: write it as 90s, 15m, 24h or 7d", param, ctx)
+        return int(found[1]) * _UNITS_MS[found[2]]
 
 
 class MomentType(click.ParamType[datetime]):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from cluster.load.in_flight import all_of
@@ -48,6 +49,14 @@ class ProducerCall:
     # Only of calls with one message. A `timestamp_ms` of None means the present time.
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int | None = None
+    # The delivery time of all messages; not of calls of `send`.
+    deliver_at: datetime | None = None
+    delay: timedelta | None = None
+
+    @property
+    def waits(self) -> bool:
+        """True if the messages have a delivery time."""
+        return self.deliver_at is not None or self.delay is not None
 
 
 class CallRecorder(Protocol):
@@ -107,7 +116,7 @@ async def make_call(producer: AsyncProducer, call: ProducerCall, recorder: CallR
 
 def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[RecordMetadata]:
     """Start a call of `send_nowait` and return its future. Raises an error if the producer refuses the message."""
-    if call.headers or call.timestamp_ms is not None:
+    if call.headers or call.timestamp_ms is not None or call.waits:
         return producer.send_nowait(
             call.topic,
             call.values[0],
@@ -116,6 +125,8 @@ def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[Re
             headers=call.headers,
             timestamp_ms=call.timestamp_ms,
             queue=call.queue,
+            deliver_at=call.deliver_at,
+            delay=call.delay,
         )
     return producer.send_nowait(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
 
@@ -124,6 +135,16 @@ def _begun(producer: AsyncProducer, call: ProducerCall) -> Awaitable[Receipt]:
     if call.way == "send":
         return producer.send(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
     if call.way == "send-many":
+        if call.waits:
+            return producer.send_many(
+                call.topic,
+                call.values,
+                key=call.key,
+                tag=call.tag,
+                queue=call.queue,
+                deliver_at=call.deliver_at,
+                delay=call.delay,
+            )
         return producer.send_many(call.topic, call.values, key=call.key, tag=call.tag, queue=call.queue)
     return start_call(producer, call)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_call, start_call
@@ -55,6 +56,9 @@ class Labels:
     queue: int | None = None
     # Only `send_each` and `send_keyed` send headers.
     headers: Headers = ()
+    # The delivery time of messages that have none of their own. At most one of the two is given.
+    deliver_at: datetime | None = None
+    delay: timedelta | None = None
 
 
 class LineMessage(NamedTuple):
@@ -65,6 +69,7 @@ class LineMessage(NamedTuple):
     tag: str | None
     headers: Headers
     timestamp_ms: int | None
+    deliver_at: datetime | None = None
 
     @property
     def size(self) -> int:
@@ -172,6 +177,8 @@ class LineSender:
                     labels.queue,
                     headers=message.headers,
                     timestamp_ms=message.timestamp_ms,
+                    deliver_at=message.deliver_at or labels.deliver_at,
+                    delay=labels.delay if message.deliver_at is None else None,
                 )
                 if size and size + message.size > _LIST_BYTES:
                     await self._start_each(sent, size)
@@ -222,7 +229,16 @@ class LineSender:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send_many(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
-        call = ProducerCall("send-many", self._topic, lines, labels.key, labels.tag, labels.queue)
+        call = ProducerCall(
+            "send-many",
+            self._topic,
+            lines,
+            labels.key,
+            labels.tag,
+            labels.queue,
+            deliver_at=labels.deliver_at,
+            delay=labels.delay,
+        )
         try:
             await make_call(self._producer, call, self)
         except MessageTooLargeError as refusal:

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple
 from typing_extensions import TypeVar
 
 from ledger.retries import attempts, origin
-from ledger.timed import WaitingMessages
+from ledger.timed import DELIVER_AT, MAX_DELIVERY_MS, WaitingMessages, moment
 
 # What a producer takes as a value. A serializer changes it.
 Sent = TypeVar("Sent", default=bytes | bytearray | memoryview)
@@ -69,6 +69,14 @@ class Message(NamedTuple, Generic[Received]):
         delivery. The number of the first delivery is 1."""
         return attempts(self.headers) + 1
 
+    @property
+    def deliver_at(self) -> datetime | None:
+        """The delivery time of the message in UTC, if it waited for one, otherwise None."""
+        text = next((value for name, value in self.headers if name == DELIVER_AT), b"")
+        if not text.isdigit() or len(text) > 15 or int(text) > MAX_DELIVERY_MS:
+            return None
+        return moment(int(text))
+
 
 class RecordMetadata(NamedTuple):
     """The queue and the offset of one committed message.
@@ -120,6 +128,28 @@ class RecordRange:
     def handles(self) -> list[str]:
         """The handle of each message, which cancel() takes."""
         return [] if self.waiting is None else [self.waiting.handle(place) for place in range(self.count)]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A message that waits for its delivery time.
+
+    `handle` is what cancel() of a producer takes. `topic` and `queue` are the queue to which the message will be
+    delivered; `topic` is "" if it was deleted. `deliver_at` is in UTC, and `size` is the number of bytes of the value.
+    `value` and `headers` are empty in lists. `unreadable` says why a node cannot read the message, and is "" if it can.
+    """
+
+    handle: str
+    topic: str
+    queue: int
+    deliver_at: datetime
+    timestamp_ms: int
+    key: bytes | None
+    tag: str | None
+    size: int
+    value: bytes = b""
+    headers: tuple[tuple[str, bytes], ...] = ()
+    unreadable: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Duration, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import LogCut
@@ -23,22 +23,7 @@ from ledger.words import counted
 
 T = TypeVar("T")
 
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Duration(click.ParamType[int]):
-    """The click type of a duration such as "90s", "15m", "24h" or "7d"; it returns milliseconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d{1,9})([smhd])", value, re.ASCII)
-        if found is None:
-            return self.fail(f"{value!r} is not a duration: write it as 90s, 15m, 24h or 7d", param, ctx)
-        return int(found[1]) * _UNITS_MS[found[2]]
 
 
 class TimeOrAge(click.ParamType[int]):

@@ -7,6 +7,7 @@ This package contains, in reading order:
     flow.py, produce_report.py                           its rate, progress and account
     consume.py             `ledgermq consume`
     group_consumption.py   `ledgermq consume --group`
+    timer.py               `ledgermq timer`: messages that wait for their delivery times
     message.py             `ledgermq message`: one message by its offset, or messages by key
     message_writer.py, line_template.py                  how messages are printed
 """

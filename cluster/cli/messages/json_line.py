@@ -1,6 +1,7 @@
 """Reads a message from a JSON line in the form that `ledgermq consume --format json` prints. No I/O.
 
-    {"key": "k", "tag": null, "headers": [{"name": "trace", "value_base64": "/w=="}], "value": "text", ...}
+    {"key": "k", "tag": null, "headers": [{"name": "trace", "value_base64": "/w=="}], "value": "text",
+     "deliver_at": "2026-11-21T08:30:00Z", ...}
 
 A key, a value or a header's value that is not UTF-8 is base64, in a field with the suffix _base64. The fields that say
 where the printed message was (topic, queue, offset, append_time_ms, term) are accepted and have no effect.
@@ -11,12 +12,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from datetime import datetime
 from typing import Any
 
 from cluster.load.line_sender import Headers, Labels, LineMessage
+from ledger.timed import DELIVER_AT
 
 _OF_THE_PLACE = frozenset({"topic", "queue", "offset", "append_time_ms", "term"})
-_READ = frozenset({"key", "key_base64", "value", "value_base64", "tag", "headers", "timestamp_ms"})
+_READ = frozenset({"key", "key_base64", "value", "value_base64", "tag", "headers", "timestamp_ms", "deliver_at"})
 
 
 class _NotAMessageError(Exception):
@@ -61,13 +64,31 @@ def _message(fields: dict[str, Any], labels: Labels) -> LineMessage:
     if time is not None and type(time) is not int:
         raise _NotAMessageError("the field timestamp_ms must be a whole number of milliseconds since 1970")
     key = _bytes_of(fields, "key")
+    headers = _headers_of(fields)
+    deliver_at = _moment_of(fields)
+    if deliver_at is not None:  # the broker gives the header again
+        headers = tuple(header for header in headers if header[0] != DELIVER_AT)
     return LineMessage(
         value,
         labels.key if key is None else key,
         labels.tag if tag is None else tag,
-        _headers_of(fields) + labels.headers,
+        headers + labels.headers,
         time,
+        deliver_at,
     )
+
+
+def _moment_of(fields: dict[str, Any]) -> datetime | None:
+    text = fields.get("deliver_at")
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None and moment.year >= 1970:
+            return moment
+    except (TypeError, ValueError):
+        pass
+    raise _NotAMessageError("the field deliver_at must be a time with a time zone, as in 2026-11-21T08:30:00Z")
 
 
 def _headers_of(fields: dict[str, Any]) -> Headers:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from cluster.cli.messages.message_writer import Format, Shown, unchanged
+from ledger.client.admin.offsets import in_ms
 from ledger.client.records import Message
 
 _Part = Callable[[Message, Shown], bytes]
@@ -26,6 +27,7 @@ LETTERS = {
     "i": "id",
     "T": "timestamp in ms",
     "A": "append time in ms",
+    "D": "delivery time in ms, or -1",
     "%": "a percent sign",
 }
 
@@ -52,6 +54,7 @@ _WRITERS: dict[str, _Part] = {
     "i": lambda message, _: message.id.encode(),
     "T": lambda message, _: _number(message.timestamp_ms),
     "A": lambda message, _: _number(message.append_time_ms),
+    "D": lambda message, _: _number(-1 if (at := message.deliver_at) is None else in_ms(at)),
     "%": lambda _, __: b"%",
 }
 

@@ -95,6 +95,7 @@ def _json_line(message: Message) -> str:
 
 
 def _as_json(message: Message) -> dict[str, object]:
+    deliver_at = message.deliver_at
     return {
         "topic": message.topic,
         "queue": message.queue,
@@ -102,14 +103,16 @@ def _as_json(message: Message) -> dict[str, object]:
         "timestamp_ms": message.timestamp_ms,
         "append_time_ms": message.append_time_ms,
         "term": message.term,
-        **_text("key", message.key),
+        **bytes_as_json("key", message.key),
         "tag": message.tag,
-        "headers": [{"name": name, **_text("value", value)} for name, value in message.headers],
-        **_text("value", message.value),
+        "headers": [{"name": name, **bytes_as_json("value", value)} for name, value in message.headers],
+        **bytes_as_json("value", message.value),
+        **({} if deliver_at is None else {"deliver_at": deliver_at.isoformat(timespec="milliseconds")}),
     }
 
 
-def _text(name: str, data: bytes | None) -> dict[str, str | None]:
+def bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Return the field `name` with the data as text, or the field `name`_base64 if the data are not UTF-8."""
     try:
         return {name: None if data is None else data.decode()}
     except UnicodeDecodeError:

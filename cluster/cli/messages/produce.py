@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from cluster.cli.messages.json_line import message_of
 from cluster.cli.messages.line_reader import LineReader, Source
 from cluster.cli.messages.message_template import MessageTemplate, Template
 from cluster.cli.messages.produce_report import ProduceReport, progress
-from cluster.cli.options import Separator, bootstrap_option, format_option
+from cluster.cli.options import Duration, MomentType, Separator, bootstrap_option, format_option
 from cluster.cli.stopping import run_until_stopped
 from cluster.load.line_sender import Headers, Labels, LineMessage, LineOrigin, LineSender
 from cluster.load.line_splitter import LONGEST_LINE_BYTES
@@ -109,6 +110,16 @@ class Plan:
     help="Send only so many messages.  [default: 1 with --template, otherwise all]",
 )
 @click.option("--rate", type=click.FloatRange(min=0.001), help="Messages a second.  [default: as fast as possible]")
+@click.option(
+    "--delay",
+    type=Duration(),
+    help="Deliver each message after this time, such as 90s, 10m, 2h or 7d.  [default: at once]",
+)
+@click.option(
+    "--deliver-at",
+    type=MomentType(),
+    help="Deliver all messages at this time: 2026-11-21T08:30:00Z, or ms since 1970.",
+)
 @click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]")
 @click.option(
     "--timeout",
@@ -132,6 +143,8 @@ def produce(
     template: str | None,
     count: int | None,
     rate: float | None,
+    delay: int | None,
+    deliver_at: datetime | None,
     compression: str | None,
     timeout: float,
     bootstrap: str,
@@ -140,21 +153,25 @@ def produce(
     """Send each line of FILE to TOPIC as one message, without the line end. The default FILE is standard input.
 
     With --format json, each line is a JSON object as `ledgermq consume --format json` prints it, so that one command
-    can be piped into the other. Key, tag, headers, timestamp and value are sent; the queue is chosen again. --key and
-    --tag apply to lines that have no key or tag.
+    can be piped into the other. Key, tag, headers, timestamp, delivery time (deliver_at) and value are sent; the queue
+    is chosen again. --key, --tag, --delay and --deliver-at apply to lines that have no key, tag or delivery time.
+
+    With --delay or --deliver-at, messages wait in the cluster until their time: `ledgermq timer list` shows them.
 
     A line that is longer than the cluster allows is not sent but reported, and the exit status is 1. At its end, the
     command prints the number of acknowledged messages, also after a failure, Ctrl-C (exit status 130) or SIGTERM (143).
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("give either --key or --key-separator: a message has one key")
+    if delay is not None and deliver_at is not None:
+        raise click.UsageError("give either --delay or --deliver-at: a message has one delivery time")
     if tag == "":
         raise click.UsageError("the tag must not be empty: leave out --tag")
     validate_headers(len(headers), sum(len(name.encode(errors="replace")) + len(value) for name, value in headers))
     is_json = (form or output) == "json" if template is None else False
     if is_json and (key_separator is not None or separator is not None):
         raise click.UsageError("JSON lines need neither --separator nor --key-separator: leave them out")
-    labels = Labels(None if key is None else os.fsencode(key), tag, queue, headers)
+    labels = Labels(None if key is None else os.fsencode(key), tag, queue, headers, deliver_at, _delay(delay))
     if template is None:
         source: Source | MessageTemplate = _source(file, separator, is_json=is_json)
     elif file != "-" or key_separator is not None or separator is not None or form is not None:
@@ -169,6 +186,10 @@ def produce(
     finally:
         report.show(output)
     return 1 if report.sender is not None and report.sender.left_out_count else 0
+
+
+def _delay(ms: int | None) -> timedelta | None:
+    return None if ms is None else timedelta(milliseconds=ms)
 
 
 def _source(file: str, separator: bytes | None, *, is_json: bool) -> Source:

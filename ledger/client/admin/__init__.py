@@ -11,4 +11,5 @@ This package contains, in reading order:
     users_admin.py             adds and removes users, and grants and revokes rules
     offsets.py                 reads the first offset and the end offset of queues, and offsets for times
     queries.py                 finds messages by key, and one message by topic, queue and offset
+    waiting_messages.py        lists messages that wait for their delivery times
 """

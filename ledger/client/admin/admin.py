@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import grpc.aio
@@ -19,9 +20,10 @@ from ledger.client.admin.consumer_group_records import ConsumerGroupDescription,
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
-from ledger.client.admin.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
+from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
+from ledger.client.admin.waiting_messages import MAX_WAITING, WaitingWanted, get_waiting, list_waiting
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -40,6 +42,7 @@ from ledger.client.records import (
     ShardStatus,
     TopicDescription,
     TopicQueue,
+    WaitingMessage,
 )
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
@@ -223,6 +226,38 @@ class AsyncAdmin(AsyncLifetime):
         OffsetBeyondEndError if the queue has no message with this offset yet.
         """
         return await get_message(self._client, await self._client.topic(topic), queue, offset)
+
+    async def waiting_messages(
+        self,
+        topic: str | None = None,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        limit: int = 100,
+    ) -> list[WaitingMessage]:
+        """Return messages that wait for their delivery times, in the order of these times.
+
+            topic       only messages that will be delivered to this topic; None (default): to all topics that the user
+                        may read
+            begin, end  only messages with delivery times at `begin` or later and before `end` (each a datetime with a
+                        time zone); None: no limit
+            limit       how many messages are returned at most, 1 to 10,000 (default 100)
+
+        A message that is being delivered may be in the list or not. Raises UnknownTopicError or InvalidArgumentError.
+        """
+        self._client.check_open()
+        if not 1 <= limit <= MAX_WAITING:
+            raise InvalidArgumentError(f"limit is {limit}: it must be 1 to {MAX_WAITING:,}.")
+        wanted = WaitingWanted(
+            None if begin is None else in_ms(begin), None if end is None else in_ms(end), limit, with_values=False
+        )
+        return await list_waiting(self._client, topic, wanted)
+
+    async def waiting_message(self, handle: str) -> WaitingMessage | None:
+        """Return a waiting message with its value and headers, or None if no message with this handle waits. `handle`
+        is the `handle` of the receipt of the message, or of a list. Raises InvalidArgumentError if it is no handle."""
+        self._client.check_open()
+        return await get_waiting(self._client, handle)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from ledger.access.rules import Rule, Verdict
@@ -26,6 +27,7 @@ from ledger.client.records import (
     NodeStatus,
     TopicDescription,
     TopicQueue,
+    WaitingMessage,
 )
 from ledger.client.sync.loop_thread import started, stopped
 from ledger.holds import DEFAULT_TTL_MS
@@ -127,6 +129,22 @@ class Admin(Lifetime):
         OffsetBeyondEndError if the queue has no message with this offset yet.
         """
         return self._thread.run(self._client.get_message(topic, queue, offset))
+
+    def waiting_messages(
+        self,
+        topic: str | None = None,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        limit: int = 100,
+    ) -> list[WaitingMessage]:
+        """Return messages that wait for their delivery times, as AsyncAdmin.waiting_messages does."""
+        return self._thread.run(self._client.waiting_messages(topic, begin=begin, end=end, limit=limit))
+
+    def waiting_message(self, handle: str) -> WaitingMessage | None:
+        """Return a waiting message with its value and headers, or None if no message with this handle waits. `handle`
+        is the `handle` of the receipt of the message, or of a list. Raises InvalidArgumentError if it is no handle."""
+        return self._thread.run(self._client.waiting_message(handle))
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.

@@ -12,7 +12,8 @@ import pytest
 
 from cluster.cli import main
 from cluster.cli.cluster.command import ReplicaRow, health_of, rows_of
-from cluster.cli.cluster.log_start import Duration, QueuePlaceType, Size, TimeOrAge
+from cluster.cli.cluster.log_start import QueuePlaceType, Size, TimeOrAge
+from cluster.cli.options import Duration
 from ledgermq import NodeStatus, ShardStatus
 
 
@@ -35,6 +36,7 @@ COMMANDS = [
     "topic",
     "produce",
     "message",
+    "timer",
     "consume",
     "group",
     "dlq",

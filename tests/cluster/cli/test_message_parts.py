@@ -124,7 +124,7 @@ def test_every_letter_of_the_template() -> None:
     one = message(b"value", key=b"key", tag="paid", headers=(("a", b"1"), ("b", b"2")))
     form = "|".join(f"%{letter}" for letter in LETTERS) + r"|%p\t\x41é\n"
     written = template_format(form)([one]).decode()
-    assert written == "value|5|key|3|a=1,b=2|paid|orders|3|42|orders:3:42|1000|2000|%|3\tAé\n"
+    assert written == "value|5|key|3|a=1,b=2|paid|orders|3|42|orders:3:42|1000|2000|-1|%|3\tAé\n"
     assert template_format("%k,%K,%g,%h;")([message()]) == b",-1,,;"
 
 
@@ -143,7 +143,7 @@ def test_made_messages() -> None:
     assert [json.loads(one.value)["n"] for one in made] == [1, 2, 3, 4, 5]
     assert len({json.loads(one.value)["id"] for one in made}) == 5
     assert [one.key for one in made] == [b"k1", b"k2", b"k3", b"k4", b"k5"]
-    assert made[0][2:] == ("t", (("h", b"v"),), None)
+    assert made[0][2:] == ("t", (("h", b"v"),), None, None)
     assert re.fullmatch(rb"2001-09-09T01:46:40.000Z 1000000000000", Template("{{time}} {{unix_ms}}").fill(1, 10**12))
     assert re.fullmatch(rb"[A-Za-z0-9]{20}", Template("{{random:20}}").fill(1, 0))
     assert not list(template.messages(0))
