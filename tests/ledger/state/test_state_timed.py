@@ -80,10 +80,10 @@ def test_a_delivered_message_is_open_until_the_cursor_covers_it() -> None:
     shard = Shard(waiting=3)
     shard.deliver((0, 100), (2, 300))
     assert shard.open == {0: 100, 2: 300}
-    assert shard.apply(SettleTimed(200, 1, 3)) is None
+    assert shard.apply(SettleTimed(200, 1, 3)) == TimedCursor(200, 1, 3)
     assert shard.open == {2: 300}
     assert not shard.state.timed.is_settled(300, 2)
-    assert shard.apply(SettleTimed(300, 2, 3)) is None
+    assert shard.apply(SettleTimed(300, 2, 3)) == TimedCursor(300, 2, 3)
     assert shard.open == {}
     assert shard.state.timed.cursor == TimedCursor(300, 2, 3)
 
@@ -173,7 +173,7 @@ def test_a_repeated_turn_changes_nothing() -> None:
     shard = Shard(waiting=4)
     shard.deliver((1, 60))
     for _ in range(2):
-        assert shard.apply(SettleTimed(100, 1, 2, (0,))) is None
+        assert shard.apply(SettleTimed(100, 1, 2, (0,))) == TimedCursor(100, 1, 2)
     assert (shard.state.timed.cursor, shard.open) == (TimedCursor(100, 1, 2), {})
 
 
@@ -248,7 +248,7 @@ def test_the_topic_of_waiting_messages_cannot_be_deleted() -> None:
 def test_a_turn_of_a_shard_without_waiting_messages_has_seen_nothing() -> None:
     state = State()
     state.apply_command(encode_command(RaiseFeatureLevel(TIMED)), NOW_MS, index=1)
-    assert state.apply_command(encode_command(SettleTimed(100, 0, 0)), NOW_MS, index=2) is None
+    assert state.apply_command(encode_command(SettleTimed(100, 0, 0)), NOW_MS, index=2) == TimedCursor(100, 0, 0)
     assert isinstance(state.apply_command(encode_command(SettleTimed(100, 0, 1)), NOW_MS, index=3), Exception)
 
 
@@ -256,7 +256,7 @@ def test_more_queues_of_the_topic_are_in_other_shards() -> None:
     shard = Shard(waiting=4)
     shard.state.shards.add(1, (1,), (b"1" * 16,))
     assert isinstance(shard.apply(AlterTopic(1, (0, 1))), Topic)
-    assert shard.apply(SettleTimed(100, 0, 4)) is None
+    assert shard.apply(SettleTimed(100, 0, 4)) == TimedCursor(100, 0, 4)
 
 
 # -- bytes
@@ -366,7 +366,8 @@ def test_the_state_says_what_the_model_says(steps: list[Step]) -> None:
         match step:
             case SettleTimed():
                 results = [each.apply(step) for each in (shard, other)]
-                assert (results == [None, None]) == model.may_settle(step)
+                cursor = TimedCursor(step.through_ms, step.through_identity, step.seen)
+                assert (results == [cursor, cursor]) == model.may_settle(step)
                 if model.may_settle(step):
                     model.turns.append(step)
             case ("wait", times):
