@@ -24,6 +24,7 @@ from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.node_shards import NodeShards
 from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
@@ -155,6 +156,7 @@ class Node:
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
+        self._registry.register(TimedCollector(shards.deliveries))
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         # What the methods of the gRPC port got.
         self._delivered = Delivered()

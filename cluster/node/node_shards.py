@@ -29,6 +29,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.handover import hand_over
 from ledger.broker.replicas import Replicas
+from ledger.broker.timed.delivery import TimedDelivery
 from ledger.broker.topics.topic_commands import add_shard
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
@@ -124,6 +125,10 @@ class NodeShards:
         """Return the reason why this node takes no writes in some of its shards, although clients can read from it.
         Return "" if it takes writes in all shards that it leads."""
         return _joined(shard.no_writes() for shard in self.local.values())
+
+    def deliveries(self) -> list[tuple[BrokerReplica, TimedDelivery]]:
+        """Return the replicas that have started, with their delivery of waiting messages."""
+        return [found for shard in self.local.values() if (found := shard.delivery) is not None]
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None

@@ -37,6 +37,7 @@ from ledger.access.rules import validate_user_name
 from ledger.consumer_groups import validate_room
 from ledger.errors import InvalidArgumentError
 from ledger.retries import DELAYS_S
+from ledger.timed import MAX_DELAY_DAYS
 from store import KERNEL_BOOT_ID, ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
@@ -250,6 +251,14 @@ class NodeSettings(BaseSettings):
     disk_refuse_ratio: float = Field(default=0.90, ge=0, le=1)
     # How often, in ms, the node checks the disk and applies the retention limits.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
+
+    # -- messages with delivery times: the settings of a shard's leader count, so give all nodes the same values.
+
+    # How many days ahead a delivery time may be. Clients refuse more than 40 days themselves.
+    timed_max_days: float = Field(default=MAX_DELAY_DAYS, gt=0, le=MAX_DELAY_DAYS, allow_inf_nan=False)
+    # How many bytes of messages may wait for their delivery times in one shard. 0: a quarter of `retention_bytes`, or
+    # of the shard's part of the disk if `retention_bytes` is 0 too.
+    timed_waiting_bytes: int = Field(default=0, ge=0)
 
     # -- quotas: a client is identified by its `client_id`, or by its host if it has no `client_id` (docs/LIMITS.md).
 

@@ -17,9 +17,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from ledger.batch import BatchHeader, timed_column
+from ledger.batch import BatchHeader, fired_column, timed_column
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
@@ -35,6 +36,7 @@ from ledger.broker.produce.produce_decisions import (
     not_ready,
 )
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
+from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedLimits, TimedRoom
 from ledger.broker.retention.log_holds import LogHolds
 from ledger.broker.timed.applied_timed import AppliedTimed
 from ledger.errors import (
@@ -99,9 +101,10 @@ class BrokerReplica:
         meter: Meter,
         doubt: Callable[[], Suspect | None] = lambda: None,
         monotonic_s: Callable[[], float] = time.monotonic,
+        timed_limits: TimedLimits | None = None,
     ) -> None:
         """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
-        a clock in seconds."""
+        a clock in seconds. `timed_limits` are the limits of messages with delivery times; None: the defaults."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
         self.membership = membership
@@ -113,6 +116,11 @@ class BrokerReplica:
         self._applied = applied
         self._doubt = doubt
         self._monotonic_s = monotonic_s
+        self._timed_limits = timed_limits or TimedLimits()
+        # The bytes of messages with delivery times in proposals that are not settled.
+        self._timed_bytes_under_way = 0
+        # The size of the log's disk in bytes; 0 if it is not known.
+        self.disk_bytes = 0
         self._meter = meter
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
@@ -319,19 +327,36 @@ class BrokerReplica:
         projected = self._projected
         timed = timed_column(batch, header)
         now_ms = 0 if timed is None else self.driver.now_ms()
+        room = DEFAULT_ROOM if timed is None else self._timed_room()
         decision = ProduceDecisions.decide(
-            header, self.state, projected, self._pending_batches, obstacle, self.no_room, timed, now_ms
+            header, self.state, projected, self._pending_batches, obstacle, self.no_room, timed, now_ms, room
         )
         match decision:
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"
-                return self._append_batch(projected, header, batch)
+                appended = self._append_batch(projected, header, batch)
+                if timed is not None:
+                    self._count_under_way(appended, max(header.plain_size, len(batch)))
+                return appended
             case RepeatResult() | AwaitFirst():
                 return self._repeated(decision)
             case Refuse():
                 raise self._refused(decision.error())
             case Unavailable(obstacle):
                 raise self._refused(self.refusal(obstacle)) from obstacle
+
+    def _timed_room(self) -> TimedRoom:
+        waiting_bytes = self.timed.index.total.bytes + self._timed_bytes_under_way
+        return self._timed_limits.room(self.disk_bytes, waiting_bytes)
+
+    def _count_under_way(self, appended: asyncio.Future[Committed], size: int) -> None:
+        """Count the bytes of a batch of messages with delivery times until the index counts them."""
+
+        def settled(_: asyncio.Future[Committed]) -> None:
+            self._timed_bytes_under_way -= size
+
+        self._timed_bytes_under_way += size
+        appended.add_done_callback(settled)
 
     def _refused(self, error: LedgerError) -> LedgerError:
         """Count a refused batch in the metrics, and return the error for its producer."""
@@ -346,7 +371,15 @@ class BrokerReplica:
     def deliver(self, batch: bytes, identities: Sequence[int]) -> asyncio.Future[Committed]:
         """Append a firing batch, which delivers the waiting messages `identities` to the batch's queue. Until it is
         applied, no other entry delivers or cancels these messages. Raises LedgerError if it was not appended."""
-        return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch, identities)
+        delivered = self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch, identities)
+        fired = fired_column(batch)
+        assert fired is not None, "the batch delivers messages"
+        delivered.add_done_callback(partial(self._count_delivered, len(identities), int(fired.times_ms.min())))
+        return delivered
+
+    def _count_delivered(self, messages: int, first_ms: int, delivered: asyncio.Future[Committed]) -> None:
+        if not delivered.cancelled() and delivered.exception() is None:
+            self._meter.delivered(messages, (delivered.result().append_time_ms - first_ms) / 1000)
 
     def copy(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a copying batch, also if the disk is nearly full, because copies let the log start move. Raises
@@ -362,7 +395,12 @@ class BrokerReplica:
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
         projected.timed.admit(proposal, [item.identity for item in command.items])
         self.driver.propose(proposal)
+        proposal.future.add_done_callback(self._count_cancelled)
         return proposal.future
+
+    def _count_cancelled(self, cancelled: asyncio.Future[tuple[bool, ...]]) -> None:
+        if not cancelled.cancelled() and cancelled.exception() is None:
+            self._meter.cancelled(sum(cancelled.result()))
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next message of the queue will get. Raises LedgerError if this node does not

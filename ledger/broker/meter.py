@@ -21,5 +21,12 @@ class Meter(Protocol):
         """Count the messages of a topic that a fetch returned. `saved` is how many bytes the fetch is smaller because
         batches were cut."""
 
+    def delivered(self, messages: int, lateness_s: float) -> None:
+        """Count messages of one queue that were delivered together. `lateness_s` is the time from the earliest of their
+        delivery times to their append, in seconds."""
+
+    def cancelled(self, messages: int) -> None:
+        """Count waiting messages that were cancelled."""
+
     def throttled(self, kind: str) -> None:
         """Count a request of a client that exceeded its quota. `kind` is "producer" or "consumer"."""

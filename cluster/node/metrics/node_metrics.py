@@ -57,6 +57,16 @@ class Meters:
         self.throttlings = counter(
             "ledgermq_throttled_total", "Requests refused because a client exceeded its quota, by kind.", ["kind"]
         )
+        self.timed_delivered = counter(
+            "ledgermq_timed_delivered_total", "Messages delivered at their delivery times while this node led."
+        )
+        self.timed_cancelled = counter(
+            "ledgermq_timed_cancelled_total", "Waiting messages cancelled while this node led."
+        )
+        self.timed_lateness_seconds = histogram(
+            "ledgermq_timed_lateness_seconds",
+            "From the earliest delivery time of messages that are delivered together to their append.",
+        )
         self.refusals = counter("ledgermq_produce_refusals_total", "Batches refused, by code.", ["code"])
         self.commit_seconds = histogram("ledgermq_raft_commit_duration_seconds", "From a proposal to its commit.")
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
@@ -105,6 +115,13 @@ class Meters:
 
     def refused(self, code: str) -> None:
         self.refusals.labels(code).inc()
+
+    def delivered(self, messages: int, lateness_s: float) -> None:
+        self.timed_delivered.inc(messages)
+        self.timed_lateness_seconds.observe(max(0.0, lateness_s))
+
+    def cancelled(self, messages: int) -> None:
+        self.timed_cancelled.inc(messages)
 
     def throttled(self, kind: str) -> None:
         self.throttlings.labels(kind).inc()

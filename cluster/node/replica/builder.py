@@ -20,6 +20,7 @@ from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
+from ledger.broker.produce.timed_limits import TimedLimits
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
@@ -60,6 +61,9 @@ class ReplicaBuilder:
             meter=self._node.meters,
             doubt=lambda: self._node.directory.marks(self.number).suspect(),
             monotonic_s=self._runtime.monotonic_s,
+            timed_limits=TimedLimits(
+                settings.timed_max_days, settings.timed_waiting_bytes, settings.retention_bytes, settings.shards
+            ),
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:

@@ -152,6 +152,11 @@ class LocalReplica:
         return self._running.consumption if self._running is not None else None
 
     @property
+    def delivery(self) -> tuple[BrokerReplica, TimedDelivery] | None:
+        """The replica, and its delivery of waiting messages, or None before the replica has started."""
+        return None if self._running is None else (self._running.replica, self._running.delivery)
+
+    @property
     def log(self) -> CommitLog:
         """Return the open log. Do not use the log while `is_closed` is true."""
         return self._opened.log

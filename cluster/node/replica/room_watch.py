@@ -82,6 +82,7 @@ class RoomWatch:
             self._replica.room_changed(self._failed())
             return DiskUse()
         self._told_unknown = False
+        self._replica.disk_bytes = usage.total
         self._on_disk_use(usage.ratio)
         self._judge(usage)
         return DiskUse(usage.ratio, usage.total)

@@ -1,2 +1,3 @@
-"""The module produce_decisions.py decides whether a batch of a producer is appended, and timed_admission.py whether its
-messages may wait for delivery times. The module proposals.py has the proposals that wait for their commit."""
+"""The module produce_decisions.py decides whether a batch of a producer is appended. The module timed_admission.py
+decides whether its messages may wait for delivery times, within the limits of timed_limits.py. The module proposals.py
+has the proposals that wait for their commit."""

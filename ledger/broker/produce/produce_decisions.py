@@ -29,6 +29,7 @@ from typing import Protocol
 
 from ledger.batch import BatchHeader, TimedColumn, check
 from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
+from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.errors import DiskFullError, LedgerError, NoLeaderError
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
 from raft.core import Refusal
@@ -134,6 +135,7 @@ class ProduceDecisions:
         no_room: str = "",
         timed: TimedColumn | None = None,
         now_ms: int = 0,
+        room: TimedRoom = DEFAULT_ROOM,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -141,7 +143,8 @@ class ProduceDecisions:
         the leader has applied its no-op. `pending` holds the `id` of every BatchRecord whose batch waits for its
         commit. `obstacle` is the reason why the driver would refuse a proposal of this size, or None. `no_room` says
         why a nearly full disk accepts no batch, and is "" if the disk has room. `timed` is the batch's column of
-        delivery times, if it has one, and `now_ms` the leader's time, in ms since 1970.
+        delivery times, if it has one, `now_ms` the leader's time, in ms since 1970, and `room` what the shard may still
+        take of such messages.
         """
         try:
             check_topic(state.topics.get(batch.topic_id), timed)
@@ -163,7 +166,7 @@ class ProduceDecisions:
                 count=batch.count,
             )
             if timed is not None and isinstance(verdict, Accept):
-                check_timed(timed, batch.queue, state, projected, now_ms)
+                check_timed(timed, batch.queue, state, projected, now_ms, room)
         except LedgerError as error:
             return Refuse.of(error)
         match verdict:

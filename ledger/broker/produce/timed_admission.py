@@ -9,8 +9,9 @@ arguments, and changes nothing.
     the target queue does not exist                           UnknownTopicError, UnknownQueueError
     the target queue is in another shard                      InvalidArgumentError
     a delivery time is too far ahead                          InvalidArgumentError
+    too many bytes wait in the shard                          BusyError
 
-The last five rules count only for a batch that would be appended. A batch that was committed earlier gets its earlier
+The last six rules count only for a batch that would be appended. A batch that was committed earlier gets its earlier
 result again, even if its target was deleted meanwhile.
 """
 
@@ -18,9 +19,10 @@ from __future__ import annotations
 
 from ledger.batch import BatchHeader, TimedColumn
 from ledger.batch.header import COPIED, FIRED
-from ledger.errors import InvalidArgumentError, InvalidTopicNameError
+from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
+from ledger.errors import BusyError, InvalidArgumentError, InvalidTopicNameError
 from ledger.state import Projected, State, Topic
-from ledger.timed import MAX_DELAY_DAYS, TIMED_TOPIC
+from ledger.timed import TIMED_TOPIC
 from ledger.topics import is_system_topic
 
 DAY_MS = 86_400_000
@@ -49,10 +51,15 @@ def check_topic(topic: Topic | None, timed: TimedColumn | None) -> None:
 
 
 def check_timed(
-    timed: TimedColumn, queue: int, state: State, projected: Projected, now_ms: int, max_days: int = MAX_DELAY_DAYS
+    timed: TimedColumn,
+    queue: int,
+    state: State,
+    projected: Projected,
+    now_ms: int,
+    room: TimedRoom = DEFAULT_ROOM,
 ) -> None:
     """Raise an error if the batch for `queue` of `%TIMED` must not be appended. `now_ms` is the leader's time, in ms
-    since 1970. Delivery times are at most `max_days` ahead."""
+    since 1970."""
     state.require_timed()
     target = state.topics.get(timed.topic_id)
     if target is not None and is_system_topic(target.name):
@@ -65,8 +72,14 @@ def check_timed(
             "fetch the routes again"
         )
     latest = int(timed.times_ms.max())
-    if latest > now_ms + max_days * DAY_MS:
+    if latest > now_ms + room.max_days * DAY_MS:
         raise InvalidArgumentError(
-            f"a delivery time is {(latest - now_ms) / DAY_MS:,.1f} days ahead, and the limit is {max_days} days: send "
-            "the message later"
+            f"a delivery time is {(latest - now_ms) / DAY_MS:,.1f} days ahead, and the limit is {room.max_days:g} days "
+            "(`timed_max_days`): send the message later"
+        )
+    if room.waiting_bytes >= room.limit_bytes > 0:
+        raise BusyError(
+            f"{room.waiting_bytes:,} bytes of messages wait for their delivery times in this shard, and the limit is "
+            f"{room.limit_bytes:,} bytes (`timed_waiting_bytes`): send again when some were delivered, cancel messages "
+            "(`ledgermq timer cancel`), or raise the limit"
         )

@@ -76,8 +76,11 @@ def test_json_lines_have_delivery_times(directory: Path) -> None:
     clear(directory)
     soon = datetime.now(UTC) + timedelta(seconds=1)
     later = (datetime.now(UTC) + timedelta(hours=5)).isoformat(timespec="milliseconds")
-    lines = [{"value": "soon", "deliver_at": soon.isoformat()}, {"value": "later", "deliver_at": later}]
-    lines.append({"value": "as the others", "deliver_at": None})
+    lines: list[dict[str, str | None]] = [
+        {"value": "soon", "deliver_at": soon.isoformat()},
+        {"value": "later", "deliver_at": later},
+        {"value": "as the others", "deliver_at": None},
+    ]
     sent = "".join(json.dumps(each) + "\n" for each in lines).encode()
     run("produce", "orders", "--input", "json", "--delay", "3h", cwd=directory, input=sent)
     assert {each["bytes"] for each in waiting(directory)} >= {len("later"), len("as the others")}

@@ -12,6 +12,7 @@ import pytest
 from ledger.batch import BatchHeader, TimedColumn, encode
 from ledger.batch.header import COPIED, FIRED, HEADER_BYTES, TIMED, seal
 from ledger.broker.produce.produce_decisions import AppendBatch, Decision, ProduceDecisions, Refuse, RepeatResult
+from ledger.broker.produce.timed_limits import TimedLimits, TimedRoom
 from ledger.errors import (
     InvalidArgumentError,
     InvalidTopicNameError,
@@ -99,6 +100,41 @@ def test_below_level_3_no_message_waits(state: State) -> None:
     assert isinstance(decision, Refuse)
     with pytest.raises(InvalidArgumentError, match=r"feature level 2, and .* need level 3.*`ledgermq cluster info`"):
         raise decision.error()
+
+
+def test_the_settings_limit_days_and_bytes(state: State) -> None:
+    def refusal(room: TimedRoom, *times_ms: int) -> Refuse | AppendBatch:
+        timed = column(ORDERS, 1, *times_ms)
+        decision = ProduceDecisions.decide(BATCH, state, Projected(state), (), None, "", timed, NOW_MS, room)
+        assert isinstance(decision, Refuse | AppendBatch)
+        return decision
+
+    day_ms = 86_400_000
+    assert refusal(TimedRoom(max_days=1.5), NOW_MS + day_ms, NOW_MS + day_ms * 3 // 2) == AppendBatch()
+    far = refusal(TimedRoom(max_days=1.5), NOW_MS, NOW_MS + 2 * day_ms)
+    assert isinstance(far, Refuse)
+    assert "2.0 days ahead, and the limit is 1.5 days (`timed_max_days`)" in far.message
+    assert refusal(TimedRoom(limit_bytes=10, waiting_bytes=9)) == AppendBatch()
+    full = refusal(TimedRoom(limit_bytes=1000, waiting_bytes=1000))
+    assert isinstance(full, Refuse)
+    assert full.error().retriable
+    assert "the limit is 1,000 bytes (`timed_waiting_bytes`)" in full.message
+    assert "`ledgermq timer cancel`" in full.message
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit_bytes"),
+    [
+        (TimedLimits(waiting_bytes=5, retention_bytes=100), 5),
+        (TimedLimits(retention_bytes=100, shards=2), 25),
+        (TimedLimits(shards=2), 50),
+        (TimedLimits(), 100),
+    ],
+)
+def test_without_a_setting_a_quarter_of_the_room_may_wait(limits: TimedLimits, limit_bytes: int) -> None:
+    assert limits.room(400, 7) == TimedRoom(40, limit_bytes, 7)
+    if not limits.waiting_bytes and not limits.retention_bytes:
+        assert limits.room(0, 7).limit_bytes == 0, "the size of the disk is not known yet"
 
 
 def test_a_leader_that_is_not_ready_says_nothing_about_targets(state: State) -> None:

@@ -56,6 +56,10 @@ class Meter:
 
     def produced(self, *_: object) -> None: ...
 
+    def delivered(self, *_: object) -> None: ...
+
+    def cancelled(self, *_: object) -> None: ...
+
 
 class Leader:
     def __init__(self, disk: MemoryDisk | None = None) -> None:
