@@ -185,9 +185,11 @@ class _Reading:
     def _misfits(self, facts: SpanFacts) -> Iterator[Violation]:
         """Yield a flaw for each queue whose offsets do not continue the offsets of the previous span."""
         self._replay.take(facts.steps, end=self._end)
-        found = self._replay.result().told
         self._queues.update(self._replay.result().ends)
-        path = self._replica.segments[facts.span.segment].path
+        yield from self._new_misfits(self._replica.segments[facts.span.segment].path)
+
+    def _new_misfits(self, path: str) -> Iterator[Violation]:
+        found = self._replay.result().told
         for each in found[self._told :]:
             yield misfit_violation(self._replica, each, {}, path)
         self._told = len(found)
@@ -211,7 +213,9 @@ class _Reading:
 
     def finish(self) -> list[Flaw]:
         self._joining.finish()
-        return self._of_places()
+        self._replay.finish()
+        places, segments = self._of_places(), self._replica.segments
+        return places if not segments else [*places, *map(flaw_of, self._new_misfits(segments[-1].path))]
 
     def describe(self, checked: Checked) -> None:
         log, last = self._log, self._log.last

@@ -151,6 +151,7 @@ class SparkEngine:
                 for _, (some, index) in steps:
                     replay.take(some, end=bounds[number])
                     last = max(last, index)
+                replay.finish()
                 result = replay.result()
                 return result, list(check_files(replica, result, last)), ""
             except SourceError as error:

@@ -72,6 +72,7 @@ class PlainEngine:
                 replay = begin_replay(replica)
                 for facts in self._of(replica):
                     replay.take(facts.steps, end=ends[replica.number])
+                replay.finish()
                 replayed.append(replay.result())
                 last = max((facts.last_index for facts in self._of(replica)), default=0)
                 violations += check_files(replica, replayed[-1], last)

@@ -23,10 +23,15 @@ from google.protobuf.message import DecodeError
 from ledger.errors import InternalError
 from ledger.retries import consumer_group_of
 from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
+from ledger.state.command_encoding import decode_command
+from ledger.state.commands import SettleTimed
+from ledger.state.timed_table import TimedCursor, UndeliveredMessages
+from ledger.timed import TIMED_TOPIC, moment
 from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.naming import Sentence, TopicText
+from ledger.validation.replay.timed_record import TimedRecord
 from ledger.validation.spans.batches import Facts
 from ledger.validation.spans.continuity import (
     BROKER,
@@ -45,7 +50,9 @@ from ledger.validation.spans.steps import (
     RunEnds,
     StateCut,
     Step,
+    Waited,
 )
+from ledger.validation.spans.waiting_columns import WaitingColumns
 from ledger.words import counted
 from store import LogTail
 
@@ -99,6 +106,10 @@ class Replay:
         self._deleted: set[int] = set()
         self._ends: dict[tuple[int, int], int] = {}
         self._bound = Bound()
+        # The waiting messages, if the state is known.
+        self._timed = TimedRecord(state.timed_end() if state is not None else 0)
+        # The entry that moved the cursor of waiting messages last.
+        self._settled_at = 0
         if state is not None:
             self._ends = {(topic, queue): end for topic, queue, end in state.ends()}
             self._result.topics = {topic.topic_id: topic.name for topic in state.topics}
@@ -115,6 +126,22 @@ class Replay:
                 skipping = end is not None and step.position >= end
             if not skipping:
                 self._take(step)
+
+    def finish(self) -> None:
+        """Judge what only the end of the log shows: tell the waiting messages that were passed over."""
+        if self._state is None:
+            return
+        cursor = self._state.timed.cursor
+        for identity, time_ms, (topic_id, queue) in self._timed.passed(cursor):
+            reason = TopicText(
+                (
+                    f"the waiting message {identity} for queue {queue} of ",
+                    topic_id,
+                    f", due at {moment(time_ms).isoformat()}, was neither delivered nor cancelled, and the turns of "
+                    "its shard have passed it",
+                )
+            )
+            self._tell_waiting(ViolationKind.DELIVERY_MISSING, reason, self._settled_at, 0, topic_id, queue, 0)
 
     def result(self) -> Replayed:
         self._result.deleted = frozenset(self._deleted)
@@ -143,6 +170,8 @@ class Replay:
                 self._result.configuration = body
             case Moved():
                 self._move(step)
+            case Waited(columns):
+                self._wait(columns)
             case Delivered():
                 self._deliver(step)
             case StateCut():
@@ -229,18 +258,52 @@ class Replay:
         except InternalError as error:
             self._stop(step.index, error)
             return
+        match result:
+            case UndeliveredMessages(items, may_wait):
+                for (identity, time_ms), may in zip(items, may_wait, strict=True):
+                    if may:
+                        self._timed.cancel(identity, time_ms)
+            case TimedCursor():
+                self._settle(step, state)
         if isinstance(result, DeletedTopic):
             self._forget(result.topic.topic_id)
         if isinstance(result, Topic):
             self._result.topics[result.topic_id] = result.name
 
+    def _wait(self, columns: WaitingColumns) -> None:
+        if self._state is not None and (topic := self._state.topics.named(TIMED_TOPIC)) is not None:
+            own = columns.of_topic(topic.topic_id)
+            self._timed.wait(own, self._state.timed.cursor)
+
     def _deliver(self, step: Delivered) -> None:
         if self._state is None:
             return
+        target = (step.topic_id, step.queue)
+        if (wrong := self._timed.deliver(step.identities, step.times, target)) is not None:
+            self._tell_waiting(ViolationKind.WRONG_DELIVERY, wrong, step.index, step.position, *target, step.offset)
         try:
             self._state.apply_delivery(step.identities, step.times, step.index)
         except InternalError as error:
             self._stop(step.index, error)
+
+    def _settle(self, step: CommandApplied, state: State) -> None:
+        """Tell the messages that a turn settles without a delivery although their target queue exists."""
+        self._settled_at = step.index
+        command = decode_command(step.body)
+        settled = command.settled if isinstance(command, SettleTimed) else ()
+        for identity, (topic_id, queue) in self._timed.settle(settled):
+            topic = state.topics.get(topic_id)
+            if topic is not None and queue < topic.queues:
+                reason = TopicText(
+                    (f"a turn settles the waiting message {identity} without a delivery, and ", topic_id, " exists")
+                )
+                self._tell_waiting(ViolationKind.DELIVERY_MISSING, reason, step.index, 0, topic_id, queue, 0)
+
+    def _tell_waiting(
+        self, kind: ViolationKind, reason: Sentence, index: int, position: int, topic_id: int, queue: int, offset: int
+    ) -> None:
+        if self._bound.takes(kind):
+            self._result.told.append(PlacedMisfit(kind, reason, index, position, topic_id, queue, offset))
 
     def _stop(self, index: int, error: InternalError) -> None:
         """Tell that no replica can apply the entry `index`. The state is unknown from this entry on."""

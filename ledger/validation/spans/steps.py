@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledger.batch import Batch
-from ledger.batch.header import HEADERS
+from ledger.batch import Batch, BatchHeader, fired_column
+from ledger.batch.check import check_header
+from ledger.batch.header import FIRED, HEADERS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
 from ledger.state.sequence import REMEMBERED_BATCHES
@@ -27,6 +28,7 @@ from ledger.validation.spans.batches import Facts, body_of
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.continuity import BROKER, Continuity
 from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.waiting_columns import WaitingColumns, is_waiting, waiting_columns
 from store import EntryKind, LogTail
 from store.log.entry import HEADER_SIZE
 
@@ -75,12 +77,25 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """The batches of waiting messages between two other steps. They come before the steps that deliver, cancel or
+    settle their messages."""
+
+    columns: WaitingColumns
+
+
+@dataclass(frozen=True, slots=True)
 class Delivered:
     """A batch that delivers waiting messages: their identities, and their delivery times in ms since 1970."""
 
     index: int
     identities: list[int]
     times: list[int]
+    # Where the batch is.
+    position: int = 0
+    topic_id: int = 0
+    queue: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +107,7 @@ class StateCut:
     is_reached: bool = True
 
 
-Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Delivered | StateCut
+Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Waited | Delivered | StateCut
 _Boundary = CommandApplied | Configured | Moved | Delivered | StateCut
 
 
@@ -116,11 +131,16 @@ def steps_of(
             facts[np.sort(continuity.producer_heads)],
         )
     ]
-    cut_at = np.searchsorted(kept_part, np.arange(len(boundaries) + 2))
+    waiting = np.flatnonzero(is_waiting(facts))
+    numbers = np.arange(len(boundaries) + 2)
+    cut_at, waiting_at = np.searchsorted(kept_part, numbers), np.searchsorted(part[waiting], numbers)
     for number in range(len(boundaries) + 1):
         mine = kept[cut_at[number] : cut_at[number + 1]]
         if len(mine):
             steps.append(BatchesApplied(facts[mine]))
+        waited = waiting[waiting_at[number] : waiting_at[number + 1]]
+        if len(waited):
+            steps.append(Waited(waiting_columns(block, facts[waited])))
         if number < len(boundaries):
             steps.append(boundaries[number])
     steps.append(RunEnds(last))
@@ -166,12 +186,35 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
             found.append(CommandApplied(header.index, header.append_time_ms, body))
         else:
             found.append(Configured(header.index, body))
-    moved = (facts["producer_id"] == BROKER) & ((facts["columns"] & HEADERS) != 0)
-    for fact in facts[moved]:
+    of_broker = facts["producer_id"] == BROKER
+    delivers = (facts["columns"] & FIRED) != 0
+    for fact in facts[of_broker & ~delivers & ((facts["columns"] & HEADERS) != 0)]:
         try:
             before = place_before(Batch(body_of(block, fact), check_crc=False).headers()[0])
         except LedgerError:
             continue  # whole by its CRC, and no batch all the same: consumers are told
         if before is not None:
             found.append(Moved(int(fact["index"]), int(fact["topic_id"]), before))
+    found += [delivered for fact in facts[of_broker & delivers] if (delivered := _delivered(block, fact)) is not None]
     return sorted(found, key=_edge)
+
+
+def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
+    body = body_of(block, fact)
+    try:
+        header = BatchHeader.parse(body)
+        check_header(header, len(body))
+        column = fired_column(body, header)
+    except LedgerError:
+        return None  # whole by its CRC, and no batch all the same: no replica can apply it
+    if column is None:
+        return None
+    return Delivered(
+        int(fact["index"]),
+        column.identities.tolist(),
+        column.times_ms.tolist(),
+        int(fact["position"]),
+        int(fact["topic_id"]),
+        int(fact["queue"]),
+        int(fact["base_offset"]),
+    )
