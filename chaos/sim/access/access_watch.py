@@ -26,7 +26,7 @@ from chaos.sim.access.credentials import SimCredentials
 from chaos.sim.engine.rpc_server import AbortError, Context, Handler
 from chaos.sim.stack.node import StackNode
 from ledger.access.rules import Action, topic_resource
-from ledger.batch import place_of
+from ledger.batch import place_of, target_of
 from ledger.broker.access.authorizer import STALE_S
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
@@ -107,7 +107,9 @@ class AccessWatch:
         now = self._moment(node)
         for batch, result in zip(batches, results, strict=False):
             if not result.HasField("error"):
-                self._judge(node, client, "publish", place_of(batch)[0], since, now)
+                # A message with a delivery time waits in `%TIMED`, and its sender needs the right on its target.
+                topic_id = (target_of(batch) or place_of(batch))[0]
+                self._judge(node, client, "publish", topic_id, since, now)
 
     def _moment(self, node: StackNode) -> Moment:
         replica = node.part(TOPICS_SHARD).replica

@@ -22,6 +22,8 @@ AUTHENTICATED = 0.35
 TWO_VERSIONS = 0.4
 # Share of these seeds in which the older programs know the feature level 2. Those of the others know the level 0 or 1.
 OF_LEVEL_2 = 1 / 3
+# Shares of the sends that have delivery times; a stack run draws one of these.
+TIMED_SHARES = (0.0, 0.0, 0.0, 0.1, 0.4)
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -75,6 +77,8 @@ class Options:
     # Nodes that begin with an older program -> (the feature level that it knows, when the node gets the present program
     # in ms). Such a run has two versions (chaos/sim/stack/versions.py).
     old_programs: tuple[tuple[int, tuple[int, int]], ...] = ()
+    # The share of the sends with delivery times.
+    timed_share: float = 0.0
 
     @property
     def has_faults(self) -> bool:
@@ -131,6 +135,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
         of_access = [kind.name for kind in kinds if kind.of_access]
         strengths += _strengths(Random(f"{seed}/access faults"), wishes, of_access)
     possible = [kind for kind in everything if authentication or not kind.of_access]
+    has_timed = _timed_share(seed, wishes, asked) > 0
+    possible = [kind for kind in possible if has_timed or not kind.of_timed]
     strengths += _of_own_streams(seed, wishes, [kind for kind in possible if consumer_groups or not kind.of_consumers])
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
@@ -165,7 +171,18 @@ def draw(seed: int, wishes: Wishes) -> Options:
         accepted_loss=wishes.accepted_loss,
         authentication=authentication,
         old_programs=() if authentication else _old_programs(seed, wishes, nodes),
+        timed_share=_timed_share(seed, wishes, asked),
     )
+
+
+def _timed_share(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> float:
+    """Draw the share of the sends that have delivery times. If the user named a fault kind of such messages, it is the
+    largest one."""
+    if wishes.world != STACK:
+        return 0.0
+    if any(kind.of_timed for kind in asked):
+        return max(TIMED_SHARES)
+    return Random(f"{seed}/timed messages").choice(TIMED_SHARES)
 
 
 def _sends_per_second(seed: int, wishes: Wishes, of_protocol: float) -> float:

@@ -90,6 +90,8 @@ class FaultKind:
     of_consumers: bool = False
     # The fault concerns users and rights, so it needs a run with authentication.
     of_access: bool = False
+    # The fault concerns messages with delivery times, so it needs a run that has some.
+    of_timed: bool = False
     # The share of the seeds that have the kind, if it is drawn from a random stream of its own. A kind that is added
     # later has one, so that the other choices of all seeds stay. None: it is drawn in turn with the kinds beside it.
     share: float | None = None
@@ -266,6 +268,9 @@ _KINDS = (
     FaultKind("snapshot_over_longer", "a cut-off leader gets a snapshot, and its own log is longer", (STACK,),
               target=False, every_ms=20_000, least_nodes=3, share=0.15,
               files=_files("snapshot_over_longer:SnapshotOverLonger", STACK)),
+    FaultKind("leader_ends_at_due", "a leader dies when messages are due, or in the middle of a turn", (STACK,),
+              for_ms=(200, 6_000), target=False, every_ms=10_000, of_timed=True, share=0.4,
+              files=_files("leader_ends_at_due:LeaderEndsAtDue", STACK)),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip

@@ -45,11 +45,13 @@ from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSetting
 from chaos.sim.stack.node_part import DATA, LogOfNode
 from chaos.sim.stack.record import RecordedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
+from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.versions import Versions
 from chaos.sim.stack.workload import ClientProcess, Workload
 from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
 from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
+from ledger.batch.header import COPIED, FIRED, TIMED
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.claims import BROKER
 from ledger.broker.consumer_groups.delays import Delays
@@ -103,7 +105,12 @@ class StackWorld:
         self._clients: list[ClientProcess] = []
         rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_shards)
         addresses = [*self._addresses.values()]
-        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
+        self.timed = TimedTruth(
+            self.records.fail, self.loop.time, rosters, self._nodes, is_exact=not self._is_drawn("clock_skew")
+        )
+        self.workload = Workload(
+            options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all, self.timed
+        )
         self.consumption = SimConsumption(
             options,
             self.loop,
@@ -282,6 +289,7 @@ class StackWorld:
     def fire(self, event: FaultEvent) -> None:
         present = self._rosters.present
         enough = len(present) >= KINDS[event.kind].least_nodes
+        self.timed.watch()
         done = enough and (
             self._network_faults.fire(event, present)
             or self._faults.fire(event)
@@ -290,6 +298,7 @@ class StackWorld:
         )
         if done:
             self.happened[event.kind] += 1
+        self.timed.watch()
         self._hash.update(f"{event} {done}".encode())
 
     def start_workload(self) -> None:
@@ -346,6 +355,7 @@ class StackWorld:
             *self._unconsumed(),
             *access,
             *self._versions.unsettled(),
+            *self.timed.unsettled(),
         ]
 
     def _unconsumed(self) -> list[str]:
@@ -377,6 +387,7 @@ class StackWorld:
             "reads": history.reads,
             "events": self.loop.events,
             **self.consumption.figures(),
+            **(dict(sorted(self.timed.counts.items())) if self.options.timed_share else {}),
             **(self.access.figures() if self.access is not None else {}),
         }
 
@@ -404,12 +415,15 @@ class StackWorld:
                 told = f"entry {index} is dated {before - header.append_time_ms} ms before the entry before it"
                 record.judge("append times never go back", told)
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
-        if header.kind is EntryKind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
+        if self.options.timed_share:
+            self.timed.committed(shard, header, bytes(body))
+        if header.kind is EntryKind.BATCH and _is_of_clients(BatchHeader.parse(body)):
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
             if home != shard:
                 place = f"queue {header.queue} of topic {header.topic_id}"
                 self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
-            self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
+            if not BatchHeader.parse(body).columns & TIMED:
+                self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         whole = bytes(body)
@@ -440,6 +454,11 @@ class StackWorld:
         record = self.records.of(replica.shard)
         self.happened["log_start"] += snapshot.index > record.log_start  # on the first node where it does
         record.log_start = max(snapshot.index, record.log_start)
+
+
+def _is_of_clients(batch: BatchHeader) -> bool:
+    """Return True if the batch has messages that clients sent, in the queue that they were sent to or in `%TIMED`."""
+    return batch.columns & FIRED != 0 or (batch.producer_id != BROKER and not batch.columns & COPIED)
 
 
 def _nothing() -> None:

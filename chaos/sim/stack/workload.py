@@ -12,12 +12,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.node import FIRST_CLIENT
+from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
@@ -29,6 +31,7 @@ from ledger.client.producer.producer_batch import leaves_doubt
 from ledger.client.producer.queue_selector import UnplacedMessage
 from ledger.client.records import RecordRange
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
+from ledger.timed import moment
 
 READER = FIRST_CLIENT + 40
 AGAIN_S = 0.5
@@ -45,6 +48,8 @@ MOST_OPEN = 100
 # messages, so nodes cut batches.
 TAGGING_PRODUCERS = 0.5
 TAGS = (None, None, "other", "other", "tag")
+# The share of the sends with delivery times after which messages are cancelled.
+CANCELS = 0.0
 # Time between the creation of two topics during the load.
 NEW_TOPIC_S = 40.0
 
@@ -72,11 +77,13 @@ class Workload:
         history: LoadHistory,
         process: MakeProcess,
         takes_part: Callable[[int], bool],
+        timed: TimedTruth,
     ) -> None:
         # Topics that exist.
         self.topics: list[str] = []
         # Whether new messages are sent.
         self.busy = True
+        self.timed = timed
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
@@ -201,6 +208,8 @@ class LoadProducer:
         self._calls = 0
         # Number of messages without a result.
         self._open = 0
+        # For delivery times and cancels.
+        self._timed = load.options.chance(f"timed {process.number}")
 
     @property
     def has_sent(self) -> bool:
@@ -215,7 +224,11 @@ class LoadProducer:
         while self._load.busy:
             count = random.randint(2, options.largest_batch + 1) if random.random() < 0.1 else 1
             sends = [task for task in sends if not task.done()]
-            if self._open < MOST_OPEN:
+            if self._open >= MOST_OPEN:
+                pass
+            elif self._is_timed():
+                sends.append(self.process.life.create_task(self._send_timed(producer, count)))
+            else:
                 sends.append(self.process.life.create_task(self._send(producer, count)))
             await asyncio.sleep(random.expovariate(rate))
         await asyncio.gather(*sends)
@@ -275,6 +288,67 @@ class LoadProducer:
             return values
         return [OutgoingMessage(value, tag=self._tagging.choice(TAGS)) for value in values]
 
+    def _is_timed(self) -> bool:
+        share = self._load.options.timed_share
+        return share > 0 and self._timed.random() < share
+
+    async def _send_timed(self, producer: AsyncProducer, count: int) -> None:
+        """Send messages with delivery times, and cancel some of them."""
+        random, history, truth = self._timed, self._load.history, self._load.timed
+        topic, deliver_at = random.choice(self._load.topics), self._delivery_time()
+        key = b"%d" % random.randrange(8) if random.random() < 0.5 else None
+        self._calls += 1
+        self._open += count
+        messages = [history.send(self.process.number, topic, NO_ORDER) for _ in range(count)]
+        values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
+        handles: list[str] = []
+        error: LedgerError | None = None
+        try:
+            if count == 1:
+                handles = [(await producer.send(topic, values[0], key=key, deliver_at=deliver_at)).handle]
+            else:
+                handles = _handles(await producer.send_many(topic, values, key=key, deliver_at=deliver_at), count)
+        except LedgerError as failed:
+            error = failed
+        self._open -= count
+        if error is None:
+            for sent, handle in zip(messages, handles, strict=True):
+                history.scheduled(sent)
+                truth.acknowledged(sent.name, handle)
+            if random.random() < CANCELS:
+                await self._cancel(producer, handles[: random.randint(1, count)], deliver_at)
+            return
+        surely = count == 1 and surely_failed(error)
+        for sent in messages:
+            if surely:
+                history.failed(sent)
+                truth.failed(sent.name)
+            else:
+                history.unknown(sent)
+
+    async def _cancel(self, producer: AsyncProducer, handles: Sequence[str], deliver_at: datetime) -> None:
+        """Cancel these messages at some time before or shortly after their delivery."""
+        random, environment = self._timed, self.process.environment
+        ahead_s = max(0.0, deliver_at.timestamp() - environment.now_ms() / 1000)
+        await asyncio.sleep(random.choice((0.0, min(ahead_s, 10.0) * random.uniform(0, 1.2))))
+        for handle in handles:
+            with contextlib.suppress(LedgerError):
+                self._load.timed.cancelled(handle, is_cancelled=await producer.cancel(handle))
+
+    def _delivery_time(self) -> datetime:
+        """Draw a delivery time: past, in the next 20 s, at a full second, or far beyond the end of the run."""
+        random, now = self._timed, moment(self.process.environment.now_ms())
+        match random.randrange(8):
+            case 0:
+                return now - timedelta(seconds=random.uniform(0, 5))
+            case 1:
+                return now + timedelta(days=random.uniform(0.1, 39))
+            case 2 | 3:
+                return now.replace(microsecond=0) + timedelta(seconds=random.randint(1, 10))
+            case 4 | 5:
+                return now + timedelta(seconds=random.uniform(0, 2))
+        return now + timedelta(seconds=random.uniform(0, 20))
+
     def _line(self, key: bytes | None, count: int) -> int:
         """Return the number of the line to which the messages of a send belong. The messages of one line must stay
         in order in each queue. If the cluster has several shards, a message without key has no promised order. A
@@ -315,6 +389,15 @@ def _places(topic: str, ranges: list[RecordRange]) -> list[MessagePlace]:
         for each in ranges
         for offset in range(each.first_offset, each.first_offset + each.count)
     ]
+
+
+def _handles(ranges: list[RecordRange], count: int) -> list[str]:
+    """Return the handles of the messages of one send, in the order of the messages."""
+    handles = [""] * count
+    for each in ranges:
+        for place, handle in zip(each.indexes, each.handles, strict=True):
+            handles[place] = handle
+    return handles
 
 
 class LoadConsumer:

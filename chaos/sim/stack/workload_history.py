@@ -96,6 +96,10 @@ class LoadHistory:
                 "acknowledged is committed", f"{sent} was acknowledged at {place}, but committed at {sent.place}"
             )
 
+    def scheduled(self, sent: SentMessage) -> None:
+        """Record that a message with a delivery time was acknowledged. It may wait, and it has no place then."""
+        self._settle(sent, SendOutcome.OK)
+
     def failed(self, sent: SentMessage) -> None:
         self._settle(sent, SendOutcome.FAILED)
         if sent.place is not None:

@@ -125,7 +125,7 @@ class TimedRecord:
         return WaitingFate(self._fates[identity - self._first])
 
     def _target(self, identity: int) -> Target:
-        return self._queues[self._targets[identity - self._first]]
+        return self._queues[int(self._targets[identity - self._first])]
 
     def _number(self, topic_id: int, queue: int) -> int:
         number = self._numbers.get((topic_id, queue))

@@ -1,0 +1,47 @@
+"""The fault `leader_ends_at_due`: the leader of a shard dies when waiting messages are due, or in the middle of a turn,
+when the first messages of the turn are delivered and the end of the turn may be missing."""
+
+from __future__ import annotations
+
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.targets import chance_of
+from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
+from chaos.sim.stack.node import StackNode
+
+# The leader dies at most so long after the time at which messages are due, in seconds.
+LATER_S = 0.3
+
+
+class LeaderEndsAtDue(DirectedFault):
+    kind = "leader_ends_at_due"
+
+    def __init__(self, tools: DirectedTools) -> None:
+        super().__init__(tools)
+        # Shard -> for how long its leader will be down, in seconds.
+        self._armed: dict[int, float] = {}
+        self._over = False
+        tools.workload.timed.on_delivery = self._delivered
+
+    def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
+        random, seconds = chance_of(event), event.for_ms / 1000
+        if random.random() < 0.5:
+            self._armed[shard] = seconds
+        elif (due_s := self.tools.workload.timed.next_due_s(shard)) is not None:
+            self.tools.loop.call_at(due_s + random.uniform(0, LATER_S), self._kill, shard, seconds)
+        return False  # counted when the leader dies
+
+    def heal(self) -> None:
+        self._over = True
+
+    def _delivered(self, shard: int) -> None:
+        if (seconds := self._armed.pop(shard, None)) is not None:
+            self.tools.loop.call_later(0.0, self._kill, shard, seconds)
+
+    def _kill(self, shard: int, seconds: float) -> None:
+        leader, power = self.tools.leader(shard), self.tools.power
+        if self._over or leader is None or not leader.alive or not power.may_kill(leader):
+            return
+        power.kills(leader)
+        leader.kill()
+        self.tools.happened[self.kind] += 1
+        self.tools.loop.call_later(seconds, leader.start_again)
