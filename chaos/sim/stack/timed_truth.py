@@ -70,6 +70,9 @@ class TimedTruth:
         self._by_name: dict[bytes, TimedEntry] = {}
         # (topic id, queue, delivery time) -> the newest identity that was delivered.
         self._last: dict[tuple[int, int, int], int] = {}
+        # By shard, the cursor, and the delivered messages that it does not cover yet: identity -> delivery time.
+        self._cursors: dict[int, tuple[int, int, int]] = {}
+        self._open: dict[int, dict[int, int]] = {}
         # Messages of sends that surely failed.
         self._failed: set[bytes] = set()
 
@@ -118,6 +121,7 @@ class TimedTruth:
         if self._last.get(place, -1) >= identity:
             self._fail("equal times keep their order", f"{entry} came after identity {self._last[place]} of its time")
         self._last[place] = identity
+        self._open.setdefault(shard, {})[identity] = time_ms
         entry.fate, entry.at_s = Fate.DELIVERED, self._now_s()
         self.counts["timed_delivered"] += 1
 
@@ -131,11 +135,27 @@ class TimedTruth:
                         entry.fate = Fate.CANCELLED
                         self.counts["timed_cancelled"] += 1
             case "settle_timed":
+                self._settle(shard, command.settle_timed)
                 for identity in command.settle_timed.settled:
                     if (entry := self._messages.get((shard, identity))) is not None and entry.fate is Fate.WAITS:
                         entry.fate = Fate.DROPPED
                         self._fail("nothing is dropped", f"{entry} of shard {shard} was dropped: its topic exists")
                 self.counts["timed_turns"] += 1
+
+    def _settle(self, shard: int, turn: command_pb2.SettleTimed) -> None:
+        """Follow the end of a turn. A turn whose cursor would go back is refused."""
+        cursor = (turn.through_ms, turn.through_identity, turn.seen)
+        before = self._cursors.get(shard, (0, 0, 0))
+        if cursor[:2] < before[:2] or turn.seen < before[2]:
+            self.counts["timed_turns_refused"] += 1
+            return
+        self._cursors[shard] = cursor
+        waits = self._open.get(shard, {})
+        self._open[shard] = {
+            identity: time_ms
+            for identity, time_ms in waits.items()
+            if identity >= turn.seen or (time_ms, identity) > cursor[:2]
+        }
 
     # -- clients
 
@@ -190,7 +210,8 @@ class TimedTruth:
     # -- the end
 
     def unsettled(self) -> Iterator[str]:
-        """Yield a phrase for each shard with messages that all clocks have passed and that still wait."""
+        """Yield a phrase for each shard with messages that all clocks have passed and that still wait, and for each
+        shard with a turn that has not ended."""
         behind = min((node.clock_ms for node in self._nodes), default=0)
         now_ms, due = START_MS + behind + self._now_s() * 1000, Counter[int]()
         for (shard, _), entry in self._messages.items():
@@ -198,3 +219,6 @@ class TimedTruth:
         for shard, count in sorted(due.items()):
             if count:
                 yield f"shard {shard} has {count} messages that are due"
+        for shard, delivered in sorted(self._open.items()):
+            if delivered:
+                yield f"shard {shard} has {len(delivered)} delivered messages that no turn has settled"

@@ -5,6 +5,7 @@ following.py    followers, divergences, snapshots, clocks, failures of disks
 starting.py     recovery, checkpoints, votes, writes
 repairing.py    startup repair and scrub repair
 consuming.py    consumer groups, fencing, moved messages, producers, feature levels
+delaying.py     messages with delivery times
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 
 from chaos.sim.reach.place import NEVER, Place
-from chaos.sim.reach.places import consuming, elections, following, repairing, starting
+from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, starting
 from chaos.sim.reach.probes import Probes
 
 PLACES: tuple[Place, ...] = (
@@ -21,6 +22,7 @@ PLACES: tuple[Place, ...] = (
     *starting.PLACES,
     *repairing.PLACES,
     *consuming.PLACES,
+    *delaying.PLACES,
 )
 
 
