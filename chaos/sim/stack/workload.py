@@ -49,7 +49,7 @@ MOST_OPEN = 100
 TAGGING_PRODUCERS = 0.5
 TAGS = (None, None, "other", "other", "tag")
 # The share of the sends with delivery times after which messages are cancelled.
-CANCELS = 0.0
+CANCELS = 0.3
 # Time between the creation of two topics during the load.
 NEW_TOPIC_S = 40.0
 
