@@ -29,10 +29,14 @@ class TimedCollector:
         self._shards = shards
 
     def collect(self) -> Iterator[Metric]:
-        waiting = _gauge("waiting_messages", "Messages that wait for their delivery times.")
-        size = _gauge("waiting_bytes", "Bytes of the messages that wait for their delivery times.")
-        overdue = _gauge("overdue_seconds", "On the leader: how long the oldest due message waits for its delivery.")
-        unreadable = _gauge("unreadable_messages", "On the leader: due messages that this node cannot read.")
+        waiting = _gauge("ledgermq_timed_waiting_messages", "Messages that wait for their delivery times.")
+        size = _gauge("ledgermq_timed_waiting_bytes", "Bytes of the messages that wait for their delivery times.")
+        overdue = _gauge(
+            "ledgermq_timed_overdue_seconds", "On the leader: how long the oldest due message waits for its delivery."
+        )
+        unreadable = _gauge(
+            "ledgermq_timed_unreadable_messages", "On the leader: due messages that this node cannot read."
+        )
         dropped = CounterMetricFamily(
             "ledgermq_timed_dropped",
             "Due messages that this leader dropped, because their topic was deleted.",
@@ -65,4 +69,4 @@ def overdue_s(replica: BrokerReplica) -> float:
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"ledgermq_timed_{name}", text, labels=["shard"])
+    return GaugeMetricFamily(name, text, labels=["shard"])
