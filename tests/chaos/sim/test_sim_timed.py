@@ -188,7 +188,10 @@ def test_a_message_that_is_dropped(log: Log) -> None:
 def test_answers_to_cancels(log: Log) -> None:
     log.truth.cancelled(handle(0, 1), is_cancelled=True)
     assert log.wrong == ["cancelled is cancelled"]
-    log.truth.cancelled(handle(0, 1), is_cancelled=False)
+    log.truth.cancelled(handle(0, 1), is_cancelled=False)  # due: it can be in a turn that is not committed yet
+    log.wait([b"7.4"], [1000])
+    assert log.wrong[1:] == []
+    log.truth.cancelled(handle(3, 1000), is_cancelled=False)
     assert log.wrong[1:] == ["not cancelled is over"]
 
 
