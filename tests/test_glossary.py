@@ -19,6 +19,7 @@ import ledgermq
 from cluster.cli import ledgermq as command_line
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.settings import NodeSettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,7 @@ def metrics() -> set[str]:
         *registry.collect(),
         *RaftCollector([], lambda: 0).collect(),
         *ConsumptionCollector(service, lambda: 0).collect(),
+        *TimedCollector(list).collect(),
     ]
     found = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     return {name for name in found if name.startswith("ledgermq_")}

@@ -138,7 +138,16 @@ class Admin(Lifetime):
         end: datetime | None = None,
         limit: int = 100,
     ) -> list[WaitingMessage]:
-        """Return messages that wait for their delivery times, as AsyncAdmin.waiting_messages does."""
+        """Return messages that wait for their delivery times, in the order of these times.
+
+            topic       only messages that will be delivered to this topic; None (default): to all topics that the user
+                        may read
+            begin, end  only messages with delivery times at `begin` or later and before `end` (each a datetime with a
+                        time zone); None: no limit
+            limit       how many messages are returned at most, 1 to 10,000 (default 100)
+
+        A message that is being delivered may be in the list or not. Raises UnknownTopicError or InvalidArgumentError.
+        """
         return self._thread.run(self._client.waiting_messages(topic, begin=begin, end=end, limit=limit))
 
     def waiting_message(self, handle: str) -> WaitingMessage | None:

@@ -34,7 +34,15 @@ def by_protobuf(result: FetchResult, configuration_index: int) -> broker_pb2.Fet
                 topic_id=queue.topic_id,
                 queue=queue.queue,
                 error=None if queue.error is None else to_wire(queue.error),
-                batches=[broker_pb2.FetchedBatch(**batch._asdict()) for batch in queue.batches],
+                batches=[
+                    broker_pb2.FetchedBatch(
+                        base_offset=batch.base_offset,
+                        append_time_ms=batch.append_time_ms,
+                        term=batch.term,
+                        body=bytes(batch.body),
+                    )
+                    for batch in queue.batches
+                ],
                 next_offset=queue.next_offset,
                 first_offset=queue.first_offset,
                 end_offset=queue.end_offset,
