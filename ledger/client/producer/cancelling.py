@@ -1,6 +1,6 @@
 """Cancels messages that wait for their delivery times.
 
-    handles ──> by shard ──> requests of at most 4,096 handles, one after the other ──> the leader of the shard
+    handles ──> by shard ──> requests of at most 1,000 handles, one after the other ──> the leader of the shard
 
 The shards are asked at the same time.
 """
@@ -16,8 +16,9 @@ from ledger.errors import InternalError
 from ledger.timed import TimedHandle
 from ledger.v1 import broker_pb2
 
-# The most messages of one request, as the broker takes them.
-MAX_HANDLES = 4096
+# The most messages of one request. A broker takes 4,096, but a busy node may not answer a large request in time,
+# and a request that is sent again gives False for what it cancelled before.
+MAX_HANDLES = 1000
 # While a long list is parsed, other tasks run after so many handles.
 _PARSED_AT_ONCE = 4096
 

@@ -349,7 +349,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         return (await cancel_waiting(self._client, (handle,)))[0]
 
     async def cancel_many(self, handles: Iterable[str]) -> list[bool]:
-        """Cancel many messages as cancel() does, thousands in one request. Return the result of cancel() for each
+        """Cancel many messages as cancel() does, up to 1,000 in one request. Return the result of cancel() for each
         handle, in their order. If a handle is there twice, the second result is False.
 
         If a text is no handle, nothing is cancelled. If the call raises another error, some of the messages may be
