@@ -18,6 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from cluster.cli import ledgermq as command_line
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.settings import NodeSettings
 from fields import Setting, Setup, chapters
 from plain_text import literal, to_rst
@@ -115,6 +116,7 @@ def node_metrics() -> list[Metric]:
         *registry.collect(),
         *RaftCollector([], lambda: 0).collect(),
         *ConsumptionCollector(service, lambda: 0).collect(),
+        *TimedCollector(list).collect(),
     ]
 
 
