@@ -117,17 +117,17 @@ class RecordRange:
     first_offset: int
     count: int
     indexes: Sequence[int] = field(default=range(0), compare=False, repr=False)
-    waiting: WaitingMessages | None = field(default=None, compare=False, repr=False)
+    _waiting: WaitingMessages | None = field(default=None, compare=False, repr=False)
 
     @property
     def deliver_at(self) -> list[datetime]:
         """The delivery time of each message, in UTC."""
-        return [] if self.waiting is None else [self.waiting.deliver_at(place) for place in range(self.count)]
+        return [] if self._waiting is None else [self._waiting.deliver_at(place) for place in range(self.count)]
 
     @property
     def handles(self) -> list[str]:
         """The handle of each message, which cancel() takes."""
-        return [] if self.waiting is None else [self.waiting.handle(place) for place in range(self.count)]
+        return [] if self._waiting is None else [self._waiting.handle(place) for place in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,12 @@ Prove = Callable[[aio.Channel], Awaitable[Metadata]]
 # The methods that serve callers without proof, and callers without rights. The second serve a part of what they are
 # asked, or what belongs to the caller itself.
 STRANGERS_MAY = frozenset({"/raft.v1.NodeProof/Prove", *(path for path, needed in NEEDED.items() if not needed.proof)})
-POWERLESS_MAY = STRANGERS_MAY | {path for path, needed in NEEDED.items() if needed.rights is ANY_USER.rights}
+POWERLESS_MAY = (
+    STRANGERS_MAY
+    | {path for path, needed in NEEDED.items() if needed.rights is ANY_USER.rights}
+    # Without a topic, the list leaves out what the caller may not read.
+    | {"/ledger.v1.Broker/ListTimed"}
+)
 
 
 class Caller:

@@ -37,7 +37,8 @@ def options(
 ) -> Options:
     drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, shards=shards, faults=faults))
     # No send waits long for room in a small buffer, and no leader hands over because its disk is slow.
-    return replace(drawn, sync=sync, staged=False, largest_batch=1, flush_ms=10.0)
+    # Messages with delivery times have tests of their own (test_sim_timed.py).
+    return replace(drawn, sync=sync, staged=False, largest_batch=1, flush_ms=10.0, timed_share=0.0)
 
 
 def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
