@@ -20,6 +20,7 @@ from ledger.broker.access.sessions import SESSION_S, Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.rpc.refusals import Context, RefusingService, answers
 from ledger.errors import AuthenticationError, BusyError, InvalidArgumentError, LedgerError, to_wire
+from ledger.state.access_table import AccessTable
 from ledger.state.commands import AddUser, GrantRules, RemoveUser, RevokeRules, RotateUser
 from ledger.v1 import security_pb2, security_pb2_grpc
 from raft.transport.proof_slots import ProofSlots, SlotsTakenError
@@ -34,6 +35,9 @@ MAX_PROOFS_OF_A_HOST = 64
 PROOF_S = 10.0
 # The answer to a wrong proof waits, so that passwords are not guessed quickly.
 WRONG_S = 0.5
+# How long a proof waits for the first administrator of a cluster that has just started.
+BEGIN_S = 1.5
+_BEGIN_LOOK_S = 0.05
 
 
 class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
@@ -78,9 +82,18 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
                 await asyncio.sleep(WRONG_S)
             await _refuse(context, error)
 
+    async def _begun_access(self) -> AccessTable:
+        """Return the users. In a cluster that has just started, wait for its first administrator: until then, the right
+        password would seem to be wrong."""
+        for _ in range(round(BEGIN_S / _BEGIN_LOOK_S)):
+            if self._authorizer.access.has_begun:
+                break
+            await asyncio.sleep(_BEGIN_LOOK_S)
+        return self._authorizer.access
+
     async def _prove(self, context: Context) -> None:
-        access = self._authorizer.access
         request = await _next(context)
+        access = await self._begun_access()
         match request.WhichOneof("proof"):
             case "scram":
                 proof = PasswordProof(access, self._random_bytes)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.errors import LedgerError
+from ledger.errors import AuthenticationError, LedgerError
 from tests.cluster.fleet import Fleet
 from tests.cluster.node.access.site import PASSWORD, Site
 from tests.cluster.secured import write_secret
@@ -33,10 +33,12 @@ async def site(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[
             try:
                 async with found.client("admin"):
                     return True
+            except AuthenticationError:
+                raise  # the right password is never wrong, also when the cluster has just started
             except LedgerError:
                 return False
 
-        await eventually(begun, "the cluster has its first administrator")
+        await eventually(begun, "the node serves its first administrator")
         yield found
     finally:
         await fleet.close()
