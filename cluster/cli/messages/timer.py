@@ -62,7 +62,7 @@ def list_waiting(
         for message in found:
             sys.stdout.write(json.dumps(_as_json(message), ensure_ascii=True) + "\n")
     elif found:
-        columns = ["DELIVERED AT", "TOPIC", "QUEUE", "KEY", "TAG", "BYTES", "HANDLE"]
+        columns = ["DELIVER AT", "TOPIC", "QUEUE", "KEY", "TAG", "BYTES", "HANDLE"]
         print_table(columns, map(_row, found))
     if len(found) == limit:
         say(f"The first {counted(limit, 'message')}; there may be more: give a larger --limit or a later --from.")
