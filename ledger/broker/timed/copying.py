@@ -15,12 +15,11 @@ import logging
 from ledger.batch import copying_batch
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.timed.applied_timed import cursor_of
-from ledger.broker.timed.turn import MOST_MESSAGES, waiting_of
+from ledger.broker.timed.turn import MOST_MESSAGES, timed_queue, waiting_of
 from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches, first_that_fit
 from ledger.codec import Codec
 from ledger.errors import BusyError, InvalidArgumentError, StorageFailedError
 from ledger.state.commands import SettleTimed
-from ledger.timed import TIMED_TOPIC
 from store import TimedKey
 
 log = logging.getLogger("ledgermq.broker.timed")
@@ -63,7 +62,7 @@ class WaitingCopies:
     def _seen_through(self, position: int) -> bool:
         """Return True if the cursor has seen all messages of `%TIMED` before `position`."""
         replica = self._replica
-        place = _timed_queue(replica)
+        place = timed_queue(replica)
         if place is None:
             return True
         queue, seen = replica.queues.get(*place), replica.state.timed.cursor.seen
@@ -84,7 +83,7 @@ class WaitingCopies:
                 f"{len(unreadable)} waiting messages before the new log start cannot be read on this node: repair the "
                 "log, or hand leadership to another node"
             )
-        place = _timed_queue(replica)
+        place = timed_queue(replica)
         assert place is not None, "messages wait in it"
         await asyncio.gather(*[replica.copy(self._batch(target, *place)) for target in targets])
         return len(units)
@@ -113,11 +112,3 @@ class WaitingCopies:
         except InvalidArgumentError:
             return 0  # a turn of delivery has moved the cursor meanwhile
         return 1
-
-
-def _timed_queue(replica: BrokerReplica) -> tuple[int, int] | None:
-    """Return topic id and number of this shard's queue of `%TIMED`, or None if the shard has none."""
-    topic = replica.state.topics.named(TIMED_TOPIC)
-    if topic is None or replica.shard not in topic.shards:
-        return None
-    return topic.topic_id, topic.shards.index(replica.shard)

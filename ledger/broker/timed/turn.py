@@ -23,7 +23,7 @@ from ledger.batch.header import COPIED
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.timed.applied_timed import cursor_of
 from ledger.broker.timed.waiting_batches import batch_at, first_that_fit
-from ledger.state.timed_table import TimedCursor, TimedTable
+from ledger.state.timed_table import MAX_OPEN, TimedCursor, TimedTable
 from ledger.timed import MAX_IDENTITY, TIMED_TOPIC
 from store import TimedKey
 from store.index.timed_unit import NO_UNITS, Units
@@ -49,10 +49,15 @@ def next_turn(replica: BrokerReplica, now_ms: int, unreadable: Mapping[int, int]
     out, and its cursor does not settle them. Raises StoreError, and LedgerError if this node does not lead."""
     projected, table, index = replica.check_leads(0), replica.state.timed, replica.timed.index
     skip = {*table.open, *unreadable}
-    room = min(MOST_MESSAGES, projected.timed.room)
+    # While the cursor is held back, delivered messages stay open. Half of the room is kept for the time after that: the
+    # first turn then delivers the messages that held the cursor back.
+    kept_free = MAX_OPEN // 2 if unreadable else 0
+    room = min(MOST_MESSAGES, projected.timed.room - kept_free)
+    if room <= 0:
+        return Turn(NO_UNITS, table.cursor, is_last=True)
     found = index.due(TimedKey(now_ms, MAX_IDENTITY), room, cursor_of(replica.state), skip)
     before = TimedKey(*table.cursor[:2])
-    if room and len(found) == room and _last_key(found) <= before:
+    if len(found) == room and _last_key(found) <= before:
         return _late_turn(replica, room, unreadable)
     units = first_that_fit(replica.log, found)
     is_last = len(found) < room and len(units) == len(found)
@@ -96,10 +101,9 @@ def _late_turn(replica: BrokerReplica, room: int, unreadable: Mapping[int, int])
 def _messages_from(replica: BrokerReplica, first: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield identity and delivery time of the messages [first, end) in this shard's queue of `%TIMED`, in this
     order. Copies are passed over, because they keep the identities of their messages."""
-    topic = replica.state.topics.named(TIMED_TOPIC)
-    if topic is None or replica.shard not in topic.shards:
+    if (queue_id := timed_queue(replica)) is None:
         return
-    queue = replica.queues.get(topic.topic_id, topic.shards.index(replica.shard))
+    queue = replica.queues.get(*queue_id)
     at = max(first, queue.first_offset)
     while at < end:
         unit = queue.read(at, 1)
@@ -122,6 +126,14 @@ def _held_back(cursor: TimedCursor, now: TimedCursor, unreadable: Mapping[int, i
         elif (time_ms, identity) <= through:
             through = TimedKey(time_ms, identity - 1) if identity else TimedKey(time_ms - 1, MAX_IDENTITY)
     return TimedCursor(*max(through, before), max(seen, now.seen))
+
+
+def timed_queue(replica: BrokerReplica) -> tuple[int, int] | None:
+    """Return topic id and number of this shard's queue of `%TIMED`, or None if the shard has none."""
+    topic = replica.state.topics.named(TIMED_TOPIC)
+    if topic is None or replica.shard not in topic.shards:
+        return None
+    return topic.topic_id, topic.shards.index(replica.shard)
 
 
 def waiting_of(replica: BrokerReplica, units: Units) -> Units:

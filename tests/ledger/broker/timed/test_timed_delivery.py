@@ -160,6 +160,23 @@ async def test_unreadable_messages_hold_up_nothing_else(leader: Leader, delivery
     assert leader.delivered() == [b"1", b"2", b"0"]
 
 
+async def test_an_unreadable_message_holds_others_up_only_when_too_many_are_open(
+    leader: Leader, delivery: TimedDelivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "MAX_OPEN", 8)
+    monkeypatch.setattr(projected_timed, "MAX_OPEN", 8)
+    damaged = leader.send([NOW_MS])
+    leader.send([NOW_MS + number for number in range(1, 12)])
+    leader.flip(damaged.end - 1)
+    for _ in range(4):
+        await leader.turns(delivery, NOW_MS + 20)
+    assert leader.delivered() == [b"1", b"2", b"3", b"4"], "half of the room stays free"
+    leader.flip(damaged.end - 1)  # a scrub has repaired the log
+    await leader.turns(TimedDelivery(leader.replica, lambda: 0.0), NOW_MS + 20)
+    assert Counter(leader.delivered()) == Counter(b"%d" % number for number in range(12))
+    assert leader.replica.state.timed.open == {}
+
+
 async def test_delivered_messages_have_the_header_with_their_time(leader: Leader, delivery: TimedDelivery) -> None:
     leader.send([NOW_MS + 7])
     await leader.turns(delivery, NOW_MS + 7)
