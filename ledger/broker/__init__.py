@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     broker.py           the parts of a broker; node_view.py says what clients learn about the node and the cluster
     broker_replica.py   a shard's replica as the broker uses it; applied_state.py is its state and indexes
+    log_batches.py      reads a batch at the place that an index names
     replicas.py         finds the replica for a request
     rpc/                the gRPC services: they translate requests and call the modules below
     produce/            whether a batch is appended, and proposals that wait for their commit

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from ledger.batch import key_hashes
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.log_batches import batch_entry_at
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
-from store import EntryKind, Header, IndexDamagedError, KeyHit, RangeDamagedError
+from store import Header, IndexDamagedError, KeyHit, RangeDamagedError
 from store.index.key_index import FOR_EVER
-from store.log.entry import EntryFlawError
 
 log = logging.getLogger("ledgermq.broker.query")
 
@@ -144,13 +144,8 @@ class _Query:
 def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
     """Read the entry to which a hit of the key index points. Raises IndexDamagedError if the log has no batch of
     this size at this position."""
-    commit_log = replica.log
-    if commit_log.reading.position(commit_log.first_index) <= hit.position < commit_log.end:
-        try:
-            header, body = commit_log.reading.entry_at(hit.position, hit.size)
-        except EntryFlawError:
-            pass
-        else:
-            if (header.kind, header.position, header.size) == (EntryKind.BATCH, hit.position, hit.size):
-                return header, bytes(body)
+    found = batch_entry_at(replica.log, hit.position, hit.size)
+    if found is not None:
+        header, body = found
+        return header, bytes(body)
     raise IndexDamagedError(replica.keys.directory, f"the log has no batch of {hit.size} bytes at {hit.position}")

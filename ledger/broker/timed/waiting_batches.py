@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.batch import Batch, BatchHeader, TimedColumn, Waiting, firing_batch, timed_column
+from ledger.broker.log_batches import batch_entry_at
 from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, LedgerError
-from store import CommitLog, EntryKind, Header, StoreError
+from store import CommitLog, Header, StoreError
 from store.index.timed_unit import Units
-from store.log.entry import EntryFlawError
 
 log = logging.getLogger("ledgermq.broker.timed")
 
@@ -161,15 +161,10 @@ def _plain_size(commit_log: CommitLog, position: int, size: int) -> int:
 def batch_at(commit_log: CommitLog, position: int, size: int) -> tuple[Header, memoryview]:
     """Return the header and a view of the body of the batch entry of `size` bytes at `position`. Raises
     CorruptBatchError if the log has no such entry, and StoreError."""
-    if commit_log.start <= position < commit_log.end:
-        try:
-            header, body = commit_log.reading.entry_at(position, size)
-        except EntryFlawError:
-            pass
-        else:
-            if (header.kind, header.position, header.size) == (EntryKind.BATCH, position, size):
-                return header, body
-    raise CorruptBatchError(f"the log has no batch of {size} bytes at position {position}")
+    found = batch_entry_at(commit_log, position, size)
+    if found is None:
+        raise CorruptBatchError(f"the log has no batch of {size} bytes at position {position}")
+    return found
 
 
 def _targets(
