@@ -13,6 +13,7 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
 from ledger.timed import TIMED_TOPIC
+from ledger.transactions import HALF_TOPIC
 
 # The shard that stores the list of topics and the list of shards.
 TOPICS_SHARD = 0
@@ -54,14 +55,14 @@ def validate_topic_name(name: str) -> None:
 
 def validate_stored_name(name: str) -> None:
     """Raise an error if no topic of this name can exist: neither a user's topic, nor a consumer group's retry or
-    dead-letter topic, nor the topic of waiting messages.
+    dead-letter topic, nor the topics of waiting messages and half batches.
 
     Raises InvalidTopicNameError, or InvalidGroupNameError if the name after `%RETRY%` or `%DLQ%` is invalid.
     """
     consumer_group = consumer_group_of(name)
     if consumer_group is not None:
         validate_group_name(consumer_group)
-    elif name != TIMED_TOPIC:
+    elif name not in (TIMED_TOPIC, HALF_TOPIC):
         validate_topic_name(name)
 
 

@@ -9,6 +9,7 @@ unchanged.
     check.py    the broker checks a batch before it appends it
     decode.py   the consumer decodes bytes to messages
     firing.py   the broker makes the batches that deliver or copy waiting messages
+    transactions.py  the columns of batches of transactions, and the batches that brokers make of half batches
     cut.py      the broker makes a batch of some messages of a stored batch
 """
 
@@ -29,6 +30,15 @@ from ledger.batch.timed import (
     target_of,
     timed_column,
 )
+from ledger.batch.transactions import (
+    DecidedColumn,
+    HalfColumn,
+    copied_half,
+    decided_batch,
+    decided_column,
+    half_column,
+    half_target_of,
+)
 from ledger.codec import Codec
 
 __all__ = [
@@ -39,18 +49,25 @@ __all__ = [
     "Batch",
     "BatchHeader",
     "Codec",
+    "DecidedColumn",
     "FiredColumn",
+    "HalfColumn",
     "Headers",
     "TimedColumn",
     "Waiting",
     "check",
+    "copied_half",
     "copied_identities",
     "copying_batch",
     "cut",
+    "decided_batch",
+    "decided_column",
     "encode",
     "encode_strings",
     "fired_column",
     "firing_batch",
+    "half_column",
+    "half_target_of",
     "key_hashes",
     "largest_batch",
     "place_of",

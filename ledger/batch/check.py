@@ -24,6 +24,7 @@ from ledger.batch.header import (
     cut_places,
 )
 from ledger.batch.timed import check_time_columns
+from ledger.batch.transactions import check_transaction_columns
 from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
 from ledger.limits import validate_headers
@@ -72,6 +73,7 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
         )
     if header.columns & EXCLUSIVE_COLUMNS:
         check_time_columns(data, header)
+        check_transaction_columns(data, header)
     columns = decoded_columns(data, header)
     if columns.headers is not None:
         _check_headers(columns.headers)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ledger.batch.columns import ColumnWriter
 from ledger.batch.header import (
+    HALF,
     HEADER_BYTES,
     HEADERS,
     KEYS,
@@ -26,6 +27,7 @@ from ledger.batch.header import (
 )
 from ledger.batch.strings import Strings
 from ledger.batch.timed import TimedColumn
+from ledger.batch.transactions import HalfColumn
 from ledger.codec import Codec, compress
 from ledger.errors import InvalidArgumentError
 from ledger.hashing import NO_HASH, hashes_of_keys, key_hash, tag_hash
@@ -47,14 +49,16 @@ def encode(
     headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
     timestamps_ms: Sequence[int] | None = None,
     timed: TimedColumn | None = None,
+    half: HalfColumn | None = None,
     codec: Codec = Codec.NONE,
 ) -> bytes:
     """Return the bytes of one batch of 1..65,535 messages.
 
     Each of `keys`, `tags`, `headers` and `timestamps_ms` is None or has one item for each message. Without
     `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. With `timed`, the batch is a timed batch: it
-    waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. A payload that
-    the codec does not make smaller is stored uncompressed. Raises InvalidArgumentError.
+    waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. With `half`,
+    the batch is a half batch of a transaction. It is not both. A payload that the codec does not make smaller is stored
+    uncompressed. Raises InvalidArgumentError.
     """
     check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
     present = 0
@@ -77,6 +81,9 @@ def encode(
         check_counts(len(values), delivery_times=timed.times_ms)
         present |= TIMED
         front.append(timed.encoded())
+    if half is not None:
+        present |= HALF
+        front.append(half.encoded())
     return sealed(
         payload,
         front,

@@ -1,4 +1,4 @@
-"""A batch begins with a fixed header, hash columns and columns of delivery times. A broker needs only these to store a
+"""A batch begins with a fixed header, hash columns and columns of special batches. A broker needs only these to store a
 batch and to find its messages.
 
 The producer encodes a batch once, and the broker stores it unchanged. The fields that a broker needs are at the front
@@ -7,7 +7,7 @@ is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
-      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to CUT below)
+      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to DECIDED below)
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
@@ -23,6 +23,8 @@ is padded with zeros.
                target topic id u32 | target queue u32 | delivery times i64[count], ms     if TIMED. See timed.py
                identities u64[count] | delivery times i64[count], ms     if FIRED
                identities u64[count]      if COPIED
+               96 bytes about the transaction      if HALF. See transactions.py
+               24 bytes about the transaction      if DECIDED. See transactions.py
                places u16[count]          if CUT: the places of the messages in the batch that was cut
                payload                    compressed by the codec; to the end of the batch. See columns.py
 
@@ -54,10 +56,17 @@ TIMED = 1 << 4
 FIRED = 1 << 5
 COPIED = 1 << 6
 CUT = 1 << 7
-ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT
+HALF = 1 << 8
+DECIDED = 1 << 9
+ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT | HALF | DECIDED
 # Columns of special batches. A batch has one of these combinations.
-EXCLUSIVE_COLUMNS = TIMED | FIRED | COPIED | CUT
-EXCLUSIVE_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED, CUT))
+EXCLUSIVE_COLUMNS = TIMED | FIRED | COPIED | CUT | HALF | DECIDED
+EXCLUSIVE_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED, CUT, HALF, DECIDED))
+
+# The name of a producer group in the column HALF, and the whole columns.
+HALF_GROUP_BYTES = 64
+HALF_BYTES = 32 + HALF_GROUP_BYTES
+DECIDED_BYTES = 24
 
 MAX_COUNT = 65_535
 MAX_PLAIN_BYTES = 64 << 20
@@ -157,6 +166,10 @@ class BatchHeader:
             position += 16 * self.count
         if self.columns & COPIED:
             position += 8 * self.count
+        if self.columns & HALF:
+            position += HALF_BYTES
+        if self.columns & DECIDED:
+            position += DECIDED_BYTES
         if self.columns & CUT:
             position += padded(2 * self.count)
         return position

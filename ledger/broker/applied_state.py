@@ -10,6 +10,7 @@ from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
 from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.timed.applied_timed import AppliedTimed, Delivery
+from ledger.broker.transactions.applied_transactions import transaction_step
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
 from ledger.state.feature_levels import LATEST_LEVEL
@@ -19,7 +20,7 @@ from store import CommitLog, ConsumeQueues, Header, KeyIndex, Snapshot, TimedInd
 
 # What a command gives to the caller that proposed it: the result of the state. `CancelTimed` gives for each message
 # whether it was cancelled.
-AppliedResult = CommandResult | tuple[bool, ...]
+AppliedResult = CommandResult
 
 
 class AppliedState:
@@ -54,6 +55,9 @@ class AppliedState:
         delivery = Delivery.of(body, batch, header.index)
         if delivery is not None:
             delivery.check(self.state)
+        step = transaction_step(header, batch, body)
+        if step is not None:
+            step.check(self.state)
         topic = self.state.topics.get(header.topic_id)
         name = "" if topic is None else topic.name
         # Indexes whose `put` may be repeated come first: if a later step fails, the entry is applied again.
@@ -82,6 +86,8 @@ class AppliedState:
         )
         if delivery is not None:
             delivery.apply(self.state)
+        if step is not None:
+            step.apply(self.state)
         self.fetch_waiters.announce(header.topic_id, header.queue)
 
     def apply_command(self, header: Header, body: memoryview) -> AppliedResult:

@@ -17,11 +17,14 @@ This list has the modules in reading order.
     consumption.py           applies the commands of consumer groups to both tables
     access_table.py          users, their rules, and delegated tokens
     timed_table.py           which waiting messages were delivered
+    transaction_table.py     the half batches of transactions, and how transactions ended
     encoding.py              the state as bytes
     access_encoding.py       the users as bytes
     consumption_encoding.py  the state of consumer groups as bytes
+    transaction_encoding.py  the transactions as bytes
     projected.py             Projected: the state with the leader's uncommitted entries
     projected_timed.py       the waiting messages that uncommitted entries deliver or cancel
+    projected_transactions.py  the half batches that uncommitted entries add or settle
 """
 
 from __future__ import annotations
@@ -29,12 +32,13 @@ from __future__ import annotations
 from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import ProgressResult, QueueResults
 from ledger.state.hold_table import Hold
-from ledger.state.machine import CommandResult, CommittedBatch, DeletedTopic, State
+from ledger.state.machine import CommandResult, CommittedBatch, DeletedTopic, PreparedHalf, Settlement, State
 from ledger.state.producers import ProducerLimits, ProducerQueue
 from ledger.state.projected import Projected
 from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, SequenceGap
 from ledger.state.timed_table import TimedCursor, TimedMessage, UndeliveredMessages
 from ledger.state.topic_table import Topic
+from ledger.state.transaction_table import HalfBatch, HalfName
 
 __all__ = [
     "Accept",
@@ -47,13 +51,17 @@ __all__ = [
     "Duplicate",
     "Fenced",
     "Forgotten",
+    "HalfBatch",
+    "HalfName",
     "Hold",
+    "PreparedHalf",
     "ProducerLimits",
     "ProducerQueue",
     "ProgressResult",
     "Projected",
     "QueueResults",
     "SequenceGap",
+    "Settlement",
     "State",
     "TimedCursor",
     "TimedMessage",

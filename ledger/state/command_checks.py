@@ -8,6 +8,7 @@ a replica applies the command.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from ledger.access.password import validate_verifier
@@ -22,6 +23,9 @@ from ledger.state.commands import (
     BeginAccess,
     CancelTimed,
     Command,
+    CommitTransaction,
+    ConfirmHalves,
+    CountUnknown,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -30,12 +34,14 @@ from ledger.state.commands import (
     OpenTopic,
     RemoveUser,
     RevokeRules,
+    RollBackHalves,
     RotateUser,
     SetRocketmqSecret,
     SettleTimed,
     TopicOpened,
 )
 from ledger.state.shard_table import MAX_SHARDS
+from ledger.state.transaction_table import HERE, HalfName, check_halves
 from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name
 from store.directory.vote_file import INCARNATION_BYTES
 
@@ -57,6 +63,8 @@ MAX_TOKEN_TTL_MS = 30 * 86_400_000
 MAX_OFFSET = (1 << 63) - 1
 # Waiting messages of one command.
 MAX_TIMED_ITEMS = 4_096
+# Half batches or transactions of one command.
+MAX_HALF_ITEMS = 4_096
 
 
 def check_command(command: Command, shard: int) -> None:
@@ -137,6 +145,31 @@ def check_values(command: Command) -> None:
             for identity, delivery_ms in items:
                 _check_identity(identity)
                 _check_delivery_time(delivery_ms)
+        case CommitTransaction(transaction, halves):
+            _check_identity(transaction)
+            check_halves(halves)
+            _check_half_names(halves)
+        case RollBackHalves(numbers) | CountUnknown(numbers):
+            _check_half_count(len(numbers))
+            for number in numbers:
+                _check_identity(number)
+        case ConfirmHalves(settled):
+            _check_half_count(len(settled))
+            for transaction, _ in settled:
+                _check_identity(transaction)
+            _check_half_names([half for _, half in settled])
+
+
+def _check_half_count(count: int) -> None:
+    if not 1 <= count <= MAX_HALF_ITEMS:
+        raise InvalidArgumentError(f"A command can name 1 to {MAX_HALF_ITEMS} half batches, and not {count}.")
+
+
+def _check_half_names(halves: Iterable[HalfName]) -> None:
+    for shard, number in halves:
+        if shard != HERE:
+            _check_shards((shard,))
+        _check_identity(number)
 
 
 def _check_access(command: AccessCommand) -> None:

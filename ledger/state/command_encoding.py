@@ -22,6 +22,9 @@ from ledger.state.commands import (
     ClaimedQueue,
     ClaimQueues,
     Command,
+    CommitTransaction,
+    ConfirmHalves,
+    CountUnknown,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -42,13 +45,16 @@ from ledger.state.commands import (
     ResetOffset,
     ResetOffsets,
     RevokeRules,
+    RollBackHalves,
     RotateUser,
     SetRocketmqSecret,
+    SettledHalf,
     SettleTimed,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 from ledger.state.timed_table import TimedMessage
+from ledger.state.transaction_table import HalfName
 from ledger.v1 import command_pb2
 
 
@@ -184,6 +190,14 @@ def _rules_to_wire(rules: tuple[Rule, ...]) -> list[command_pb2.Rule]:
 
 def _rules_from_wire(wire: Any) -> tuple[Rule, ...]:
     return tuple(Rule(each.user, each.action, each.resource, each.deny) for each in wire)
+
+
+def _half_to_wire(half: HalfName) -> command_pb2.HalfName:
+    return command_pb2.HalfName(shard=half.shard, number=half.number)
+
+
+def _half_from_wire(wire: Any) -> HalfName:
+    return HalfName(wire.shard, wire.number)
 
 
 _KINDS = (
@@ -369,6 +383,39 @@ _KINDS = (
         "cancel_timed",
         lambda it: command_pb2.CancelTimed(items=[command_pb2.TimedMessage(**each._asdict()) for each in it.items]),
         lambda wire: CancelTimed(tuple(TimedMessage(each.identity, each.delivery_ms) for each in wire.items)),
+    ),
+    _Kind(
+        CommitTransaction,
+        "commit_transaction",
+        lambda it: command_pb2.CommitTransaction(
+            transaction=it.transaction, halves=[_half_to_wire(half) for half in it.halves]
+        ),
+        lambda wire: CommitTransaction(wire.transaction, tuple(map(_half_from_wire, wire.halves))),
+    ),
+    _Kind(
+        RollBackHalves,
+        "roll_back_halves",
+        lambda it: command_pb2.RollBackHalves(numbers=it.numbers),
+        lambda wire: RollBackHalves(tuple(wire.numbers)),
+    ),
+    _Kind(
+        ConfirmHalves,
+        "confirm_halves",
+        lambda it: command_pb2.ConfirmHalves(
+            settled=[
+                command_pb2.SettledHalf(transaction=each.transaction, half=_half_to_wire(each.half))
+                for each in it.settled
+            ]
+        ),
+        lambda wire: ConfirmHalves(
+            tuple(SettledHalf(each.transaction, _half_from_wire(each.half)) for each in wire.settled)
+        ),
+    ),
+    _Kind(
+        CountUnknown,
+        "count_unknown",
+        lambda it: command_pb2.CountUnknown(transactions=it.transactions),
+        lambda wire: CountUnknown(tuple(wire.transactions)),
     ),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}

@@ -14,6 +14,7 @@ from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 from ledger.state.timed_table import TimedMessage
+from ledger.state.transaction_table import HalfName
 
 # -- every shard
 
@@ -325,6 +326,46 @@ class CancelTimed:
     items: tuple[TimedMessage, ...]
 
 
+# -- transactions
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransaction:
+    """Commit the transaction `transaction` of this shard, whose first half batch waits here. `halves` has all its half
+    batches, with the shard HERE for those of this shard. A commit of one half batch is a decided batch instead."""
+
+    transaction: int
+    halves: tuple[HalfName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RollBackHalves:
+    """Roll back half batches of this shard. The first half batch of a transaction ends the transaction."""
+
+    numbers: tuple[int, ...]
+
+
+class SettledHalf(NamedTuple):
+    """A half batch of another shard that was settled there, and its transaction in this shard."""
+
+    transaction: int
+    half: HalfName
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmHalves:
+    """Note that other shards have carried out a commit, or that they have deleted the topic."""
+
+    settled: tuple[SettledHalf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountUnknown:
+    """Count for each of these transactions one answer of a producer that does not know the outcome."""
+
+    transactions: tuple[int, ...]
+
+
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
@@ -333,4 +374,5 @@ AccessCommand = (
     BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken | SetRocketmqSecret
 )
 TimedCommand = SettleTimed | CancelTimed
-Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand | TimedCommand
+TransactionCommand = CommitTransaction | RollBackHalves | ConfirmHalves | CountUnknown
+Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand | TimedCommand | TransactionCommand

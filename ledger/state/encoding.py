@@ -19,14 +19,15 @@ All numbers are little-endian, and there are no gaps between the fields.
     consumption      encoded by consumption_encoding.py
     feature level    4 bytes; from version 7 on
     access           bytes that follow; encoded by access_encoding.py; from version 8 on
-    timed            time and identity of the cursor, its seen offset, number of open messages; the open messages; only
-                     in version 9
+    timed            time and identity of the cursor, its seen offset, number of open messages; the open messages; from
+                     version 9 on
     each open one    identity, delivery time                                                sorted
+    transactions     bytes that follow; encoded by transaction_encoding.py; from version 10 on
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
 on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
-level is 0, version 7 at level 1, version 8 at level 2, and version 9 from level 3 on.
+level is 0, version 7 at level 1, version 8 at level 2, version 9 at level 3, and version 10 from level 4 on.
 """
 
 from __future__ import annotations
@@ -42,18 +43,20 @@ from ledger.state.access_encoding import decode_access, encode_access
 from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
 from ledger.state.timed_table import TimedCursor, TimedTable
 from ledger.state.topic_table import Topic, TopicTable
+from ledger.state.transaction_encoding import decode_transactions, encode_transactions
+from ledger.state.transaction_table import TransactionTable
 from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-# The versions of a state at the feature levels 0, 1 and 2, and the version of a state at a higher level.
-VERSION_0, VERSION_1, VERSION_2, VERSION = 6, 7, 8, 9
+# The versions of a state at the feature levels 0 to 3, and the version of a state at a higher level.
+VERSION_0, VERSION_1, VERSION_2, VERSION_3, VERSION = 6, 7, 8, 9, 10
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -82,11 +85,13 @@ class StateParts(NamedTuple):
     feature_level: int
     access: AccessTable
     timed: TimedTable
+    transactions: TransactionTable
 
 
 def encode_state(state: StateParts) -> bytes:
     """Encode a state in the format of this module."""
-    topics, next_offsets, producers, holds, shards, consumption, feature_level, access, timed = state
+    topics, next_offsets, producers, holds, shards, consumption, feature_level, access = state[:8]
+    timed, transactions = state.timed, state.transactions
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
     version = _version(feature_level)
@@ -104,9 +109,12 @@ def encode_state(state: StateParts) -> bytes:
     if version >= VERSION_2:
         encoded = encode_access(access)
         parts += (_COUNT.pack(len(encoded)), encoded)
-    if version >= VERSION:
+    if version >= VERSION_3:
         parts.append(_TURN.pack(*timed.cursor, len(timed.open)))
         parts.extend(_OPEN.pack(*message) for message in sorted(timed.open.items()))
+    if version >= VERSION:
+        encoded = encode_transactions(transactions)
+        parts += (_COUNT.pack(len(encoded)), encoded)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -117,13 +125,15 @@ def decode_state(data: bytes, limits: ProducerLimits, latest_level: int = LATEST
     try:
         version, *counts = _checked_header(data)
         return _Reader(data, limits, version, latest_level).state(*counts)
-    except (struct.error, StopIteration, UnicodeDecodeError) as error:
+    except (struct.error, StopIteration, ValueError) as error:
         raise InternalError(f"A snapshot of the state is damaged ({error}): fetch it again.") from error
 
 
 def _version(feature_level: int) -> int:
-    if feature_level >= TIMED:
+    if feature_level >= TRANSACTIONS:
         return VERSION
+    if feature_level >= TIMED:
+        return VERSION_3
     if feature_level >= ACCESS_CONTROL:
         return VERSION_2
     return VERSION_1 if feature_level else VERSION_0
@@ -205,13 +215,16 @@ class _Reader:
         consumption = decode_consumption(self._take(consumed))
         feature_level = 0 if self._version == VERSION_0 else self._feature_level()
         access = self._access() if self._version >= VERSION_2 else AccessTable()
-        timed = self._timed() if self._version >= VERSION else TimedTable()
+        timed = self._timed() if self._version >= VERSION_3 else TimedTable()
+        transactions = self._transactions() if self._version >= VERSION else TransactionTable()
 
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
             )
-        return StateParts(table, next_offsets, known, held, known_shards, consumption, feature_level, access, timed)
+        return StateParts(
+            table, next_offsets, known, held, known_shards, consumption, feature_level, access, timed, transactions
+        )
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
@@ -223,6 +236,10 @@ class _Reader:
         timed = TimedTable(TimedCursor(through_ms, through_identity, seen))
         timed.deliver([identity for identity, _ in messages], [time_ms for _, time_ms in messages])
         return timed
+
+    def _transactions(self) -> TransactionTable:
+        (size,) = next(self._each(_COUNT, 1))
+        return decode_transactions(self._take(size))
 
     def _feature_level(self) -> int:
         (level,) = next(self._each(_COUNT, 1))

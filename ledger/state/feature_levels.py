@@ -11,6 +11,7 @@ Two programs of different versions must compute the same state from the same ent
     2  users, rules, delegated tokens and RocketMQ secrets in shard 0
     3  waiting messages: the topic `%TIMED`, the commands SettleTimed and CancelTimed, and batches that deliver waiting
        messages
+    4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -19,7 +20,7 @@ stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
 from __future__ import annotations
 
 # The highest level whose rules this program knows.
-LATEST_LEVEL = 3
+LATEST_LEVEL = 4
 
 # From this level on, `State` checks the values of commands (command_checks.py).
 CHECKED_COMMANDS = 1
@@ -27,3 +28,5 @@ CHECKED_COMMANDS = 1
 ACCESS_CONTROL = 2
 # From this level on, `State` has waiting messages (timed_table.py).
 TIMED = 3
+# From this level on, `State` has transactions (transaction_table.py).
+TRANSACTIONS = 4

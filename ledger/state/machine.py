@@ -1,5 +1,6 @@
-"""The replicated state of a shard: topics, next offsets, producers, consumer groups, progress, holds, and which waiting
-messages were delivered. The state of shard 0 also contains the list of shards, and the users with their rights.
+"""The replicated state of a shard: topics, next offsets, producers, consumer groups, progress, holds, transactions, and
+which waiting messages were delivered. The state of shard 0 also contains the list of shards, and the users with their
+rights.
 
 The state is a pure function of the committed entries in their order. Replicas that have applied the same entries have
 equal states and equal digests. This module uses no clock, no randomness and no I/O; append times are in the entries.
@@ -28,6 +29,9 @@ from ledger.state.commands import (
     CancelTimed,
     ClaimQueues,
     Command,
+    CommitTransaction,
+    ConfirmHalves,
+    CountUnknown,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -48,16 +52,18 @@ from ledger.state.commands import (
     RenewQueues,
     ResetOffsets,
     RevokeRules,
+    RollBackHalves,
     RotateUser,
     SetRocketmqSecret,
     SettleTimed,
     TimedCommand,
     TopicCommand,
     TopicOpened,
+    TransactionCommand,
 )
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import StateParts, decode_state, encode_state
-from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL, TIMED
+from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL, TIMED, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
@@ -65,8 +71,10 @@ from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.shard_table import ShardTable
 from ledger.state.timed_table import TimedCursor, TimedTable, UndeliveredMessages
 from ledger.state.topic_table import Topic, TopicTable
+from ledger.state.transaction_table import HERE, HalfBatch, TransactionTable
 from ledger.timed import TIMED_TOPIC
 from ledger.topics import validate_queue_count, validate_stored_name
+from ledger.transactions import HALF_TOPIC, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,57 @@ class CommittedBatch:
     first_sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedHalf:
+    """What a committed half batch says about its transaction. `ledger.batch.HalfColumn` explains the first fields.
+    `half_queue` and `number` are its queue and its offset in `%HALF`, `count` its messages, `size` its bytes, and
+    `append_time_ms` its append time, in ms since 1970."""
+
+    topic_id: int
+    queue: int
+    shard: int
+    group: str
+    transaction: int | None
+    copy_of: int | None
+    half_queue: int
+    number: int
+    count: int
+    size: int
+    append_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a committed decided batch, in the queue `queue` of the topic `topic_id`, says. `ledger.batch.DecidedColumn`
+    explains the other fields."""
+
+    topic_id: int
+    queue: int
+    half: int
+    transaction: int
+    shard: int
+    decides: bool
+    dead: bool
+    append_time_ms: int
+
+
 CommandResult = (
-    Topic | DeletedTopic | UndeliveredMessages | TimedCursor | Hold | QueueResults | bool | int | None | LedgerError
+    Topic
+    | DeletedTopic
+    | UndeliveredMessages
+    | TimedCursor
+    | Hold
+    | QueueResults
+    | tuple[bool, ...]
+    | bool
+    | int
+    | None
+    | LedgerError
 )
+
+
+# The topics of the broker that exist from a feature level on, and cannot be deleted.
+_LEVEL_OF_TOPIC = {TIMED_TOPIC: TIMED, HALF_TOPIC: TRANSACTIONS}
 
 
 class State:
@@ -111,6 +167,7 @@ class State:
         self.consumption = Consumption()
         self.access = AccessTable()
         self.timed = TimedTable()
+        self.transactions = TransactionTable()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -139,6 +196,7 @@ class State:
         topic_id, queue, index, base_offset = batch.topic_id, batch.queue, batch.index, batch.base_offset
         self.check_batch(topic_id, queue, base_offset, index)
         self.holds.expire(batch.append_time_ms)
+        self.transactions.expire(batch.append_time_ms)
         self._next_offsets[topic_id, queue] = base_offset + batch.count
         record = BatchRecord(batch.first_sequence, batch.count, base_offset, batch.append_time_ms, index, batch.term)
         self.producers.add(ProducerQueue(batch.producer_id, topic_id, queue), batch.epoch, record)
@@ -172,11 +230,11 @@ class State:
             )
 
     def check_deletion(self, topic_id: int) -> None:
-        """Raise InvalidArgumentError if the topic is the topic of waiting messages: its offsets would begin again at 0,
-        and so would the identities of waiting messages."""
+        """Raise InvalidArgumentError if the topic is that of waiting messages or of half batches: its offsets would
+        begin again at 0, and so would the identities of waiting messages and the numbers of half batches."""
         topic = self.topics.get(topic_id)
-        if self.feature_level >= TIMED and topic is not None and topic.name == TIMED_TOPIC:
-            raise InvalidArgumentError(f"{TIMED_TOPIC} cannot be deleted: messages of the cluster may wait in it.")
+        if topic is not None and self.feature_level >= _LEVEL_OF_TOPIC.get(topic.name, self.feature_level + 1):
+            raise InvalidArgumentError(f"{topic.name} cannot be deleted: messages of the cluster may wait in it.")
 
     def check_delivery(self, identities: Sequence[int], times: Sequence[int], index: int) -> None:
         """Raise InternalError if the batch of entry `index` cannot deliver these waiting messages. `times` has their
@@ -196,17 +254,89 @@ class State:
         self.check_delivery(identities, times, index)
         self.timed.deliver(identities, times)
 
+    # -- transactions
+
+    def require_transactions(self) -> None:
+        """Raise InvalidArgumentError if this shard has no transactions, because its feature level is too low."""
+        if self.feature_level < TRANSACTIONS:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and transactions need level {TRANSACTIONS}: some "
+                "nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def check_half(self, half: PreparedHalf, half_topic_id: int, index: int) -> None:
+        """Raise InternalError if the half batch of entry `index`, of the topic `half_topic_id`, contradicts this
+        state."""
+        if self.feature_level < TRANSACTIONS:
+            raise InternalError(f"The batch at index {index} is a half batch below feature level {TRANSACTIONS}.")
+        topic = self.topics.get(half_topic_id)
+        if topic is None or topic.name != HALF_TOPIC:
+            raise InternalError(f"The half batch at index {index} is not in {HALF_TOPIC}.")
+
+    def apply_half(self, half: PreparedHalf, half_topic_id: int, index: int) -> None:
+        """Let the half batch of entry `index` wait. The batch itself is applied by `apply_batch`. Raises InternalError
+        like `check_half`, and changes nothing then."""
+        self.check_half(half, half_topic_id, index)
+        if half.copy_of is not None:
+            self.transactions.move(half.copy_of, half.number)
+            return
+        topic = self.topics.get(half_topic_id)
+        assert topic is not None, "checked above"
+        begins = half.transaction is None
+        shard = HERE if begins or half.shard == topic.shards[half.half_queue] else half.shard
+        self.transactions.put(
+            HalfBatch(
+                number=half.number,
+                place=half.number,
+                shard=shard,
+                transaction=half.number if half.transaction is None else half.transaction,
+                topic_id=half.topic_id,
+                queue=half.queue,
+                group=half.group,
+                count=half.count,
+                size=half.size,
+                since_ms=half.append_time_ms,
+            )
+        )
+
+    def check_settlement(self, settled: Settlement, index: int) -> None:
+        """Raise InternalError if the decided batch of entry `index` contradicts this state."""
+        if self.feature_level < TRANSACTIONS:
+            raise InternalError(f"The batch at index {index} settles a half batch below feature level {TRANSACTIONS}.")
+        topic = self.topics.require(settled.topic_id, settled.queue)
+        shard = HERE if settled.shard == topic.shards[settled.queue] else settled.shard
+        half = self.transactions.check_settlement(settled.half, settled.transaction, shard, decides=settled.decides)
+        if not settled.dead and (half.topic_id, half.queue) != (settled.topic_id, settled.queue):
+            raise InternalError(
+                f"The batch at index {index} is of queue {settled.queue} of topic {settled.topic_id}, and its half "
+                f"batch is for queue {half.queue} of topic {half.topic_id}."
+            )
+
+    def apply_settlement(self, settled: Settlement, index: int) -> None:
+        """Settle the half batch whose messages the decided batch of entry `index` has. Raises InternalError like
+        `check_settlement`, and changes nothing then."""
+        self.check_settlement(settled, index)
+        outcome = Outcome.DEAD_LETTERS if settled.dead else Outcome.COMMITTED
+        ended = outcome if settled.decides else None
+        self.transactions.settle(settled.half, ended=ended, now_ms=settled.append_time_ms)
+
+    def half_end(self) -> int:
+        """Return the end of this shard's queue of half batches, or 0 if this shard has none."""
+        return self._end_here(HALF_TOPIC)
+
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`.
 
         Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a TimedCursor, a Hold, one
-        result for each queue, a bool, a count, or None. If the command is refused, return the LedgerError, which is
-        equal on every replica. Raises InternalError if this program does not know the command. After this error the
-        replica must not apply later entries, because its state would differ from the state of the other replicas.
+        result for each queue or half batch, a bool, a count, or None. If the command is refused, return the
+        LedgerError, which is equal on every replica. Raises InternalError if this program does not know the command.
+        After this error the replica must not apply later entries, because its state would differ from the state of the
+        other replicas.
         """
         command = decode_command(body)
         self.producers.expire(append_time_ms)
         self.holds.expire(append_time_ms)
+        self.transactions.expire(append_time_ms)
         try:
             return self._apply(command, append_time_ms, index)
         except LedgerError as refusal:
@@ -230,6 +360,7 @@ class State:
             self.feature_level,
             self.access,
             self.timed,
+            self.transactions,
         )
         return encode_state(parts)
 
@@ -241,6 +372,7 @@ class State:
         parts = decode_state(data, limits or ProducerLimits(), latest_level)
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
         state.feature_level, state.access, state.timed = parts.feature_level, parts.access, parts.timed
+        state.transactions = parts.transactions
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -261,17 +393,35 @@ class State:
                 return self._apply_to_progress(command, index)
             case SettleTimed() | CancelTimed():
                 return self._apply_to_timed(command)
+            case CommitTransaction() | RollBackHalves() | ConfirmHalves() | CountUnknown():
+                return self._apply_to_transactions(command, now_ms)
             case _:
                 return self._apply_to_access(command, now_ms, index)
 
     def _check_name(self, command: Command) -> None:
-        """Raise InvalidTopicNameError for the topic of waiting messages below its feature level. Programs that do not
-        know the level refuse the name, but not in an `OpenTopic` of which they do not check the values."""
-        if not isinstance(command, CreateTopic | OpenTopic) or command.name != TIMED_TOPIC:
+        """Raise InvalidTopicNameError for the topics of waiting messages and half batches below their feature levels.
+        Programs that do not know the level refuse the name, but not in an `OpenTopic` of which they do not check the
+        values."""
+        if not isinstance(command, CreateTopic | OpenTopic):
             return
+        level = _LEVEL_OF_TOPIC.get(command.name, 0)
         is_checked = isinstance(command, CreateTopic) or self.feature_level >= CHECKED_COMMANDS
-        if is_checked and self.feature_level < TIMED:
-            raise InvalidTopicNameError(f"{TIMED_TOPIC!r} is no topic name below feature level {TIMED}.")
+        if is_checked and self.feature_level < level:
+            raise InvalidTopicNameError(f"{command.name!r} is no topic name below feature level {level}.")
+
+    def _apply_to_transactions(self, command: TransactionCommand, now_ms: int) -> CommandResult:
+        self.require_transactions()
+        match command:
+            case CommitTransaction(transaction, halves):
+                return self.transactions.commit(transaction, halves, now_ms)
+            case RollBackHalves(numbers):
+                return self.transactions.roll_back(numbers, now_ms)
+            case ConfirmHalves(settled):
+                for transaction, half in settled:
+                    self.transactions.confirm(transaction, (half,))
+                return None
+            case CountUnknown(transactions):
+                return self.transactions.count_unknown(transactions)
 
     def _apply_to_timed(self, command: TimedCommand) -> UndeliveredMessages | TimedCursor:
         self.require_timed()
@@ -285,9 +435,13 @@ class State:
                 return UndeliveredMessages(items, tuple(self.timed.waits(time, identity) for identity, time in items))
 
     def timed_end(self) -> int:
-        """Return the end of this shard's queue of waiting messages, or 0 if this shard has none. Other queues of the
-        topic are in other shards, so this state knows no messages of them."""
-        if (topic := self.topics.named(TIMED_TOPIC)) is None:
+        """Return the end of this shard's queue of waiting messages, or 0 if this shard has none."""
+        return self._end_here(TIMED_TOPIC)
+
+    def _end_here(self, name: str) -> int:
+        """Return the end of this shard's queue of a topic with one queue in each shard, or 0 if there is none. Other
+        queues of the topic are in other shards, so this state knows no messages of them."""
+        if (topic := self.topics.named(name)) is None:
             return 0
         return max((self.next_offset(topic.topic_id, queue) for queue in range(topic.queues)), default=0)
 
@@ -303,7 +457,7 @@ class State:
             case TopicOpened(topic_id, queues):
                 return self.topics.opened(topic_id, queues)
             case DeleteTopic(topic_id):
-                return self._delete_topic(topic_id, index)
+                return self._delete_topic(topic_id, now_ms, index)
 
     def _apply_to_log(self, command: LogCommand, now_ms: int, index: int) -> CommandResult:
         match command:
@@ -379,7 +533,7 @@ class State:
             )
         self.feature_level = max(self.feature_level, level)
 
-    def _delete_topic(self, topic_id: int, index: int) -> DeletedTopic | None:
+    def _delete_topic(self, topic_id: int, now_ms: int, index: int) -> DeletedTopic | None:
         """Remove the topic and all its data from this state. Return None if this state does not have the topic."""
         self.check_deletion(topic_id)
         topic = self.topics.delete(topic_id)
@@ -389,6 +543,7 @@ class State:
             self._next_offsets.pop((topic_id, queue), None)
         self.producers.forget_topic(topic_id)
         self.consumption.forget_topic(topic_id, index)
+        self.transactions.forget_topic(topic_id, now_ms)
         return DeletedTopic(topic)
 
     def _create_topic(self, wanted: CreateTopic, now_ms: int) -> Topic:

@@ -1,9 +1,10 @@
 """The projected state: the applied state with the leader's own entries that are not committed yet.
 
-The projected state is an overlay over the applied state. The overlay stores only the queues, producers, topics and
-waiting messages that uncommitted entries change. All values that the overlay does not have come from the applied state.
-When an entry is applied, its changes are dropped from the overlay. A new leader starts with an empty overlay after it
-has applied its no-op. A leader that stops leading drops its overlay, so the applied state is never rolled back.
+The projected state is an overlay over the applied state. The overlay stores only the queues, producers, topics,
+waiting messages and half batches that uncommitted entries change. All values that the overlay does not have come from
+the applied state. When an entry is applied, its changes are dropped from the overlay. A new leader starts with an empty
+overlay after it has applied its no-op. A leader that stops leading drops its overlay, so the applied state is never
+rolled back.
 
     check          decides whether a batch is accepted
     admit_batch    gives the batch its offsets, before its entry is appended
@@ -22,9 +23,11 @@ from ledger.errors import TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.projected_timed import ProjectedTimed
+from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.sequence import BatchRecord, Decision, Sequence
 from ledger.timed import TIMED_TOPIC
 from ledger.topics import validate_queue_count, validate_stored_name
+from ledger.transactions import HALF_TOPIC
 
 
 class Projected:
@@ -44,6 +47,8 @@ class Projected:
         self._going: dict[int, None] = {}
         # The waiting messages that uncommitted entries deliver or cancel.
         self.timed = ProjectedTimed(state.timed)
+        # The half batches that uncommitted entries add or settle.
+        self.transactions = ProjectedTransactions(state.transactions)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next appended message of the queue gets."""
@@ -103,6 +108,8 @@ class Projected:
         validate_queue_count(queues)
         if name == TIMED_TOPIC:
             self._state.require_timed()
+        if name == HALF_TOPIC:
+            self._state.require_transactions()
         self._state.topics.check_free(name)
         if name in self._new_topics:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
@@ -120,6 +127,7 @@ class Projected:
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
         self.timed.settle(applied)
+        self.transactions.settle(applied)
         if self._new_topics:
             topics = self._state.topics
             self._new_topics = {name: shards for name, shards in self._new_topics.items() if topics.named(name) is None}

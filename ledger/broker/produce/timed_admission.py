@@ -18,7 +18,7 @@ result again, even if its target was deleted meanwhile.
 from __future__ import annotations
 
 from ledger.batch import BatchHeader, TimedColumn
-from ledger.batch.header import COPIED, FIRED
+from ledger.batch.header import COPIED, DECIDED, FIRED, HALF
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.errors import BusyError, InvalidArgumentError, InvalidTopicNameError
 from ledger.state import Projected, State, Topic
@@ -30,7 +30,7 @@ DAY_MS = 86_400_000
 
 def check_columns(header: BatchHeader) -> None:
     """Raise InvalidArgumentError if a producer's batch has a column that only the broker makes."""
-    if header.columns & (FIRED | COPIED):
+    if header.columns & (FIRED | COPIED | HALF | DECIDED):
         raise InvalidArgumentError(
             f"A batch has columns ({header.columns:#x}) that only brokers make: send messages without them."
         )

@@ -27,6 +27,8 @@ class ViolationKind(StrEnum):
     WRONG_DELIVERY = "wrong delivery"
     # A waiting message was passed over: it was not delivered at its time.
     DELIVERY_MISSING = "delivery missing"
+    # A batch with the messages of a transaction differs from the half batch that waited.
+    DECISION_ALTERED = "decision altered"
 
     # -- Replicas that disagree.
 

@@ -20,7 +20,7 @@ import numpy as np
 import xxhash
 from google.protobuf.message import DecodeError
 
-from ledger.errors import InternalError
+from ledger.errors import InternalError, LedgerError
 from ledger.retries import consumer_group_of
 from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
 from ledger.state.command_encoding import decode_command
@@ -45,6 +45,8 @@ from ledger.validation.spans.steps import (
     CommandApplied,
     Configured,
     Delivered,
+    HalfPrepared,
+    HalfSettled,
     Moved,
     RunBegins,
     RunEnds,
@@ -108,6 +110,8 @@ class Replay:
         self._bound = Bound()
         # The waiting messages, if the state is known.
         self._timed = TimedRecord(state.timed_end() if state is not None else 0)
+        # The hash of the messages of each half batch that the replay has seen and that waits, by its number.
+        self._half_contents: dict[int, int] = {}
         # The entry that moved the cursor of waiting messages last.
         self._settled_at = 0
         if state is not None:
@@ -174,6 +178,10 @@ class Replay:
                 self._wait(columns)
             case Delivered():
                 self._deliver(step)
+            case HalfPrepared():
+                self._prepare(step)
+            case HalfSettled():
+                self._settle_half(step)
             case StateCut():
                 self._cut(step.index, step.tail, is_reached=step.is_reached)
 
@@ -235,6 +243,7 @@ class Replay:
         if known is not None and record.first_sequence == 0 and epoch == known.epoch and known.next_sequence:
             state.producers.forget(key)
         state.holds.expire(record.append_time_ms)
+        state.transactions.expire(record.append_time_ms)
         state.producers.add(key, epoch, record)
 
     def _is_open(self, facts: Facts, number: int, state: State, topic_id: int, queue: int) -> bool:
@@ -286,6 +295,45 @@ class Replay:
         except InternalError as error:
             self._stop(step.index, error)
 
+    def _prepare(self, step: HalfPrepared) -> None:
+        if self._state is None:
+            return
+        try:
+            self._state.apply_half(step.half, step.half_topic_id, step.index)
+        except InternalError as error:
+            self._stop(step.index, error)
+            return
+        number = step.half.number if step.half.copy_of is None else step.half.copy_of
+        if number in self._state.transactions.waiting:
+            self._compare(
+                step.index, 0, step.half_topic_id, step.half.half_queue, step.half.number, number, step.contents
+            )
+            self._half_contents[number] = step.contents
+
+    def _settle_half(self, step: HalfSettled) -> None:
+        if self._state is None:
+            return
+        settled = step.settled
+        if not settled.dead:  # dead letters have other headers
+            self._compare(
+                step.index, step.position, settled.topic_id, settled.queue, step.offset, settled.half, step.contents
+            )
+        try:
+            self._state.apply_settlement(settled, step.index)
+        except LedgerError as error:
+            self._stop(step.index, error)
+        self._half_contents.pop(settled.half, None)
+
+    def _compare(
+        self, index: int, position: int, topic_id: int, queue: int, offset: int, number: int, contents: int
+    ) -> None:
+        """Tell a batch whose messages are not those of the half batch `number`."""
+        if self._half_contents.get(number, contents) != contents:
+            reason = TopicText(
+                (f"a batch for queue {queue} of ", topic_id, f" has other messages than the half batch {number}")
+            )
+            self._tell_waiting(ViolationKind.DECISION_ALTERED, reason, index, position, topic_id, queue, offset)
+
     def _settle(self, step: CommandApplied, state: State) -> None:
         """Tell the messages that a turn settles without a delivery although their target queue exists."""
         self._settled_at = step.index
@@ -305,7 +353,7 @@ class Replay:
         if self._bound.takes(kind):
             self._result.told.append(PlacedMisfit(kind, reason, index, position, topic_id, queue, offset))
 
-    def _stop(self, index: int, error: InternalError) -> None:
+    def _stop(self, index: int, error: LedgerError) -> None:
         """Tell that no replica can apply the entry `index`. The state is unknown from this entry on."""
         self._result.told.append(PlacedMisfit(ViolationKind.UNKNOWN_ENTRY, str(error), index, 0, 0, 0, 0))
         self._state = None

@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xxhash
 
-from ledger.batch import Batch, BatchHeader, fired_column
+from ledger.batch import Batch, BatchHeader, decided_column, fired_column, half_column
 from ledger.batch.check import check_header
-from ledger.batch.header import FIRED, HEADERS
+from ledger.batch.header import DECIDED, FIRED, HALF, HEADER_BYTES, HEADERS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
+from ledger.state import PreparedHalf, Settlement
 from ledger.state.sequence import REMEMBERED_BATCHES
 from ledger.validation.spans.batches import Facts, body_of
 from ledger.validation.spans.block import SpanBlock
@@ -99,6 +101,28 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class HalfPrepared:
+    """A half batch, in a queue of the topic `half_topic_id`. `contents` is a hash of its messages."""
+
+    index: int
+    half_topic_id: int
+    half: PreparedHalf
+    contents: int
+
+
+@dataclass(frozen=True, slots=True)
+class HalfSettled:
+    """A batch with the messages of a half batch. `contents` is a hash of its messages."""
+
+    index: int
+    settled: Settlement
+    contents: int
+    # Where the batch is.
+    position: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StateCut:
     index: int
     # Of the entry there.
@@ -107,8 +131,8 @@ class StateCut:
     is_reached: bool = True
 
 
-Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Waited | Delivered | StateCut
-_Boundary = CommandApplied | Configured | Moved | Delivered | StateCut
+_Boundary = CommandApplied | Configured | Moved | Delivered | HalfPrepared | HalfSettled | StateCut
+Step = RunBegins | RunEnds | BatchesApplied | Waited | _Boundary
 
 
 def steps_of(
@@ -195,6 +219,8 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
             continue  # whole by its CRC, and no batch all the same: consumers are told
         if before is not None:
             found.append(Moved(int(fact["index"]), int(fact["topic_id"]), before))
+    of_transactions = (facts["columns"] & (HALF | DECIDED)) != 0
+    found += [step for fact in facts[of_transactions] if (step := _of_transaction(block, fact)) is not None]
     found += [delivered for fact in facts[of_broker & delivers] if (delivered := _delivered(block, fact)) is not None]
     return sorted(found, key=_edge)
 
@@ -218,3 +244,55 @@ def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
         int(fact["queue"]),
         int(fact["base_offset"]),
     )
+
+
+def _of_transaction(block: SpanBlock, fact: np.void) -> HalfPrepared | HalfSettled | None:
+    body = body_of(block, fact)
+    try:
+        header = BatchHeader.parse(body)
+        check_header(header, len(body))
+        half, decided = half_column(body, header), decided_column(body, header)
+    except LedgerError:
+        return None  # whole by its CRC, and no batch all the same: no replica can apply it
+    index, topic_id, queue = int(fact["index"]), int(fact["topic_id"]), int(fact["queue"])
+    append_time_ms, offset = int(fact["append_time_ms"]), int(fact["base_offset"])
+    if half is not None:
+        prepared = PreparedHalf(
+            topic_id=half.topic_id,
+            queue=half.queue,
+            shard=half.shard,
+            group=half.group,
+            transaction=half.transaction,
+            copy_of=half.copy_of,
+            half_queue=queue,
+            number=offset,
+            count=header.count,
+            size=header.size,
+            append_time_ms=append_time_ms,
+        )
+        return HalfPrepared(index, topic_id, prepared, contents_of(body, header))
+    if decided is not None:
+        settled = Settlement(
+            topic_id=topic_id,
+            queue=queue,
+            half=decided.half,
+            transaction=decided.transaction,
+            shard=decided.shard,
+            decides=decided.decides,
+            dead=decided.dead,
+            append_time_ms=append_time_ms,
+        )
+        return HalfSettled(index, settled, contents_of(body, header), int(fact["position"]), offset)
+    return None
+
+
+def contents_of(body: bytes | memoryview, header: BatchHeader) -> int:
+    """Return a hash of what a half batch and the batch with its messages have in common: the messages, and not the
+    queue and the producer."""
+    columns = header.columns & ~(HALF | DECIDED)
+    same = (header.codec, columns, header.count, header.plain_size, header.largest, header.base_timestamp_ms)
+    digest = xxhash.xxh3_64(repr(same).encode())
+    view = memoryview(body)
+    digest.update(view[HEADER_BYTES : header.hashes_end])
+    digest.update(view[header.payload_position :])
+    return digest.intdigest()

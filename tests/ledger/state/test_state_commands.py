@@ -23,6 +23,9 @@ from ledger.state.commands import (
     ClaimedQueue,
     ClaimQueues,
     Command,
+    CommitTransaction,
+    ConfirmHalves,
+    CountUnknown,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -43,12 +46,15 @@ from ledger.state.commands import (
     ResetOffset,
     ResetOffsets,
     RevokeRules,
+    RollBackHalves,
     RotateUser,
     SetRocketmqSecret,
+    SettledHalf,
     SettleTimed,
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails
+from ledger.state.transaction_table import HERE, HalfName
 from ledger.v1 import command_pb2
 
 QUEUE = TopicQueueId(7, 2)
@@ -82,6 +88,10 @@ COMMANDS: list[Command] = [
     SetRocketmqSecret("alice", b"encrypted"),
     SettleTimed(1_700_000_000_000, 7, 1 << 40, (3, 5)),
     SettleTimed(0, 0, 0),
+    CommitTransaction(7, (HalfName(HERE, 7), HalfName(3, 1 << 40))),
+    RollBackHalves((7, 1 << 40)),
+    ConfirmHalves((SettledHalf(7, HalfName(3, 1 << 40)),)),
+    CountUnknown((7, 8)),
     CancelTimed((TimedMessage(1 << 40, 1_700_000_000_000), TimedMessage(0, 0))),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),

@@ -13,23 +13,28 @@ from hypothesis import strategies as st
 from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.errors import InternalError
-from ledger.state import CommittedBatch, ProducerLimits, State
+from ledger.state import CommittedBatch, HalfName, PreparedHalf, ProducerLimits, Settlement, State
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AddShard,
     AddUser,
     BeginAccess,
     Command,
+    CommitTransaction,
+    CountUnknown,
     CreateTopic,
     DelegateToken,
     GrantRules,
     RaiseFeatureLevel,
+    RollBackHalves,
     SettleTimed,
 )
 from ledger.state.consumer_group_table import MemberDetails
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TRANSACTIONS
 from ledger.state.progress_table import ConsumedQueue
+from ledger.state.transaction_table import HERE
 from ledger.timed import TIMED_TOPIC
+from ledger.transactions import HALF_TOPIC
 from ledger.v1 import command_pb2
 
 LIMITS = ProducerLimits(expiry_ms=50, most=4)
@@ -148,6 +153,17 @@ def full_sample(level: int = LATEST_LEVEL) -> bytes:
         lived(state, [(1, (2, 0), 7, 0)] * 6, index=60)
         state.apply_command(encode_command(SettleTimed(2000, 1, 3, (0,))), 1000, index=70)
         state.apply_delivery([5, 2, 3], [1500, 2500, 1900], 71)
+    if level >= TRANSACTIONS:
+        state.apply_command(encode_command(CreateTopic(HALF_TOPIC, 2, (0, 1))), 1000, index=72)
+        for number in range(5):
+            transaction = 1 if number == 4 else None
+            half = PreparedHalf(1, 0, 0, "checkout", transaction, None, 0, number, 2, 300, 1000 + number)
+            state.apply_half(half, 3, 73 + number)
+        state.apply_command(encode_command(RollBackHalves((2,))), 1000, index=80)
+        names = (HalfName(HERE, 1), HalfName(HERE, 4), HalfName(1, 7))
+        state.apply_command(encode_command(CommitTransaction(1, names)), 1001, index=81)
+        state.apply_settlement(Settlement(1, 0, 4, 1, 0, False, False, 1002), 82)
+        state.apply_command(encode_command(CountUnknown((3,))), 1003, index=83)
     return state.encode()
 
 
@@ -159,10 +175,17 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
     assert (data[4], state.feature_level) == (6 + level, level)
     assert len(state.access) == (2 if level >= ACCESS_CONTROL else 0)
     assert state.timed.open == ({5: 1500, 2: 2500, 3: 1900} if level >= TIMED else {})
+    table = state.transactions
+    assert list(table.waiting) == ([0, 1, 3] if level >= TRANSACTIONS else [])
+    assert table.waiting_bytes == sum(half.size for half in table.waiting.values())
+    if level >= TRANSACTIONS:
+        assert table.waiting[3].unknowns == 1
+        assert table.committed == {1: {HalfName(HERE, 1): None, HalfName(1, 7): None}}
+        assert [(number, *ended) for number, ended in table.outcomes.items()] == [(2, 2, 1000), (1, 1, 1001)]
 
 
 def test_an_older_program_refuses_a_state_of_a_later_level() -> None:
-    with pytest.raises(InternalError, match="feature level 3, and this program knows levels up to 2"):
+    with pytest.raises(InternalError, match="feature level 4, and this program knows levels up to 2"):
         State.decode(full_sample(), latest_level=ACCESS_CONTROL)
 
 
@@ -180,8 +203,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused(data: bytes) -> No
 
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
-    data[4] += 4
-    with pytest.raises(InternalError, match="version 10, and this program knows versions 6 to 9"):
+    data[4] += 5
+    with pytest.raises(InternalError, match="version 11, and this program knows versions 6 to 10"):
         State.decode(bytes(data))
 
 

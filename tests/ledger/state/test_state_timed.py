@@ -24,7 +24,7 @@ from ledger.state.commands import (
     RaiseFeatureLevel,
     SettleTimed,
 )
-from ledger.state.encoding import VERSION, VERSION_2
+from ledger.state.encoding import VERSION_2, VERSION_3
 from ledger.state.feature_levels import TIMED
 from ledger.state.timed_table import MAX_OPEN, TimedTable
 from ledger.timed import TIMED_TOPIC
@@ -266,7 +266,7 @@ def test_the_bytes_of_lower_levels_have_no_waiting_messages() -> None:
     shard = Shard(2)
     assert shard.state.encode()[4] == VERSION_2
     shard.apply(RaiseFeatureLevel(TIMED))
-    assert shard.state.encode()[4] == VERSION
+    assert shard.state.encode()[4] == VERSION_3
     assert State.decode(shard.state.encode()).timed.cursor == TimedCursor(0, 0, 0)
 
 

@@ -1,0 +1,102 @@
+"""Transactions: the topic in which their messages wait, the limits, and the ids that name them.
+
+A message of a transaction waits in a *half batch* of the topic `%HALF`, in the queue that is in the shard of its target
+queue. The first half batch begins the transaction, and its shard is the transaction's *decision shard*. The number of a
+half batch is its offset in the queue of `%HALF`. The number of a transaction is that of its first half batch.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import google_crc32c
+
+from ledger.errors import InvalidArgumentError
+
+# The topic in which half batches wait. It has one queue in each shard.
+HALF_TOPIC = "%HALF"
+
+# Numbers of half batches are offsets.
+MAX_HALF = (1 << 63) - 1
+# Stands for a half batch in a field of 64 bits without a sign.
+NO_HALF = (1 << 64) - 1
+
+# The half batches of one transaction.
+MAX_HALVES = 1_000
+# The half batches that wait in one shard.
+MAX_WAITING_HALVES = 100_000
+# How long, and for how many transactions of one shard, the outcome is known.
+OUTCOME_MS = 24 * 60 * 60 * 1000
+MAX_OUTCOMES = 100_000
+
+
+class Outcome(IntEnum):
+    """How a transaction ended."""
+
+    COMMITTED = 1
+    ROLLED_BACK = 2
+    # No producer knew the outcome. The messages are in the dead-letter topic of the producer group.
+    DEAD_LETTERS = 3
+
+    @property
+    def phrase(self) -> str:
+        """Return the outcome for a sentence that begins with "the transaction was"."""
+        return _PHRASES[self]
+
+
+_PHRASES = {
+    Outcome.COMMITTED: "committed",
+    Outcome.ROLLED_BACK: "rolled back",
+    Outcome.DEAD_LETTERS: "moved to the dead letters of its producer group",
+}
+
+# An id begins with the version of its form.
+_VERSION = "x1_"
+# topic id of the first message u32 | decision shard u32 | number u64 | 0 u16 | the lowest 3 bytes of the CRC32C before
+_ID = struct.Struct("<IIQH")
+_CHECK_BYTES = 3
+_ID_LENGTH = len(_VERSION) + (_ID.size + _CHECK_BYTES) * 4 // 3
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionId:
+    """Names one transaction. `topic_id` is the id of the topic of its first message."""
+
+    topic_id: int
+    shard: int
+    number: int
+
+    def __str__(self) -> str:
+        """Return the id as a printable text of letters, digits, - and _."""
+        fields = _ID.pack(self.topic_id, self.shard, self.number, 0)
+        return _VERSION + base64.urlsafe_b64encode(fields + _check_bytes(fields)).decode()
+
+    @classmethod
+    def parse(cls, text: object) -> TransactionId:
+        """Return the id that `text`, a result of `str`, contains. Raises InvalidArgumentError for any other text."""
+        if not isinstance(text, str) or not text.startswith(_VERSION) or len(text) != _ID_LENGTH:
+            raise _no_id(text)
+        try:
+            data = base64.b64decode(text[len(_VERSION) :], altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise _no_id(text) from None
+        fields = data[: _ID.size]
+        if len(data) != _ID.size + _CHECK_BYTES or data[_ID.size :] != _check_bytes(fields):
+            raise _no_id(text)
+        topic_id, shard, number, zero = _ID.unpack(fields)
+        if number > MAX_HALF or zero:
+            raise _no_id(text)
+        return cls(topic_id, shard, number)
+
+
+def _check_bytes(fields: bytes) -> bytes:
+    return int(google_crc32c.value(fields)).to_bytes(4, "little")[:_CHECK_BYTES]
+
+
+def _no_id(text: object) -> InvalidArgumentError:
+    shown = text[:64] if isinstance(text, str) else text
+    return InvalidArgumentError(f"{shown!r} is not the id of a transaction: pass the `id` of a transaction, unchanged.")
