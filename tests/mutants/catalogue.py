@@ -7,6 +7,7 @@ the code or the simulator changes (`make mutants`). The format of a file in `pat
     world: stack                                   optional; the default is `protocol`
     options: --minutes 1 --faults kill             optional: what `ledgermq sim` gets; the default is `--minutes 5`
     hole: no run waits so long                     optional: why the simulator does not catch the fault
+    calm: each cancel shows it                     optional: why a run without faults may catch it
     in raft/core/leader.py
     -        if held <= server.commit or ...        must occur exactly once in the file; else the mutant is stale
     +        if held <= server.commit:              the replacement
@@ -22,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATCHES = Path(__file__).parent / "patches"
-HEADS = ("world: ", "options: ", "hole: ")
+HEADS = ("world: ", "options: ", "hole: ", "calm: ")
 # Options of `ledgermq sim`, unless the file of a mutant has its own.
 USUAL_OPTIONS = ("--minutes", "5")
 PRODUCT = ("store", "raft", "ledger", "cluster", "chaos", "ledgermq")
@@ -43,6 +44,8 @@ class Mutant:
     options: tuple[str, ...] = USUAL_OPTIONS
     # Why the simulator does not catch the fault; "" if it must catch it.
     hole: str = ""
+    # Why a run without faults may catch the fault; "" if such a run must pass.
+    calm: str = ""
 
 
 class StaleMutantError(Exception):
@@ -58,7 +61,7 @@ def read(path: Path) -> Mutant:
     heads = dict(line.strip().split(": ", 1) for line in lines if line.startswith(HEADS))
     options = tuple(heads["options"].split()) if "options" in heads else USUAL_OPTIONS
     name, world = path.stem.replace("_", " "), heads.get("world", "protocol")
-    return Mutant(name, world, tuple(_changes(lines)), options, heads.get("hole", ""))
+    return Mutant(name, world, tuple(_changes(lines)), options, heads.get("hole", ""), heads.get("calm", ""))
 
 
 def _changes(lines: list[str]) -> Iterator[Change]:

@@ -80,3 +80,16 @@ def test_a_seed_that_proves_nothing_catches_no_mutant() -> None:
     failed = {"seed": 2, "reason": "2 ms: Election Safety: two leaders", "void": False}
     assert hunt.failure_of({"failures": [void]}) == ""
     assert hunt.failure_of({"failures": [void, failed]}) == failed["reason"]
+
+
+@pytest.mark.parametrize("calm", ["", "each message shows it"])
+def test_only_a_mutant_that_says_so_may_break_without_faults(calm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {"failures": [{"seed": 1, "reason": "delivered as it was sent", "void": False}], "seeds": 1}
+    monkeypatch.setattr(hunt, "copy_of_the_code", lambda directory: None)
+    monkeypatch.setattr(hunt, "simulate", lambda directory, *options: broken)
+    mutant = Mutant("a message with a wrong value", "stack", (), calm=calm)
+    if calm:
+        assert hunt.hunt(mutant, "1..300", 1) == hunt.Catch(mutant.name, "delivered as it was sent", 1)
+    else:
+        with pytest.raises(RuntimeError, match="breaks without any fault"):
+            hunt.hunt(mutant, "1..300", 1)
