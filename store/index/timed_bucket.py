@@ -23,8 +23,8 @@ import google_crc32c
 import numpy as np
 
 from store.errors import IndexDamagedError
+from store.index.bucket_table import BucketRow
 from store.index.open_files import OpenFiles
-from store.index.timed_table import Row
 from store.index.timed_tombstones import Tombstones
 from store.index.timed_unit import (
     NO_UNITS,
@@ -57,10 +57,10 @@ class Located(NamedTuple):
     waits: bool
 
 
-class Change(NamedTuple):
+class BucketChange(NamedTuple):
     """A change of a bucket that is in its files, but does not count before `Bucket.commit`."""
 
-    row: Row
+    row: BucketRow
     # Numbers of the units with a new tombstone, in each lane.
     tombstones: tuple[Identities, Identities]
     copies: Units
@@ -72,7 +72,7 @@ _NO_NUMBERS = np.empty(0, np.uint64)
 class Bucket:
     """One bucket, described by its row. A new object reads the files of the row."""
 
-    def __init__(self, files: OpenFiles, directory: Path, row: Row, piece_units: int = PIECE_UNITS) -> None:
+    def __init__(self, files: OpenFiles, directory: Path, row: BucketRow, piece_units: int = PIECE_UNITS) -> None:
         self._files = files
         self._directory = directory
         self._piece_units = piece_units
@@ -112,15 +112,15 @@ class Bucket:
 
     # -- changing
 
-    def append(self, units: Units) -> Change:
+    def append(self, units: Units) -> BucketChange:
         """Append units whose identities rise, and are above all identities that were appended before."""
         row = self._grown(units)
         data = units.tobytes()
         self._files.write(self._name(UNITS), self.row.units * UNIT_BYTES, data)
         row = row._replace(units=self.row.units + len(units), units_crc=google_crc32c.extend(self.row.units_crc, data))
-        return Change(row, (_NO_NUMBERS, _NO_NUMBERS), NO_UNITS)
+        return BucketChange(row, (_NO_NUMBERS, _NO_NUMBERS), NO_UNITS)
 
-    def replace(self, old: list[Located], copies: Units) -> Change:
+    def replace(self, old: list[Located], copies: Units) -> BucketChange:
         """Append copies, and a tombstone for each of the units `old`. A copy may have no unit in `old`."""
         row = self._grown(copies) if len(copies) else self.row
         if len(copies):
@@ -141,9 +141,9 @@ class Bucket:
             waiting=row.waiting - len(old),
             waiting_bytes=row.waiting_bytes - sum(int(each.unit["share"][0]) for each in old),
         )
-        return Change(row, (numbers[0], numbers[1]), copies)
+        return BucketChange(row, (numbers[0], numbers[1]), copies)
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: BucketChange) -> None:
         """Let the change count."""
         first = self.row.copies
         self.row = change.row
@@ -173,7 +173,7 @@ class Bucket:
 
     # -- inside
 
-    def _grown(self, units: Units) -> Row:
+    def _grown(self, units: Units) -> BucketRow:
         row, times, is_first = self.row, units["time"], self.row.is_empty
         first_ms, last_ms, oldest = int(times.min()), int(times.max()), int(units["position"][0])
         return row._replace(

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from store.disk.disk import Disk
+from store.index.bucket_table import OVERFLOW, BucketRow, BucketTable
 from store.index.open_files import OpenFiles
-from store.index.timed_bucket import SUFFIXES, Bucket, Change, Located
-from store.index.timed_table import OVERFLOW, Row, TimedTable
+from store.index.timed_bucket import SUFFIXES, Bucket, BucketChange, Located
 from store.index.timed_unit import TimedKey, Times, Units
 
 MINUTE_MS = 60_000
@@ -29,7 +29,7 @@ class TimedBuckets:
         self._files = OpenFiles(disk, directory, _OPEN_FILES)
         # Least recently used first.
         self._in_use: OrderedDict[int, Bucket] = OrderedDict()
-        self.table = TimedTable(max_buckets)
+        self.table = BucketTable(max_buckets)
 
     def get(self, minute: int) -> Bucket | None:
         """Return the bucket, or None if there is none."""
@@ -85,7 +85,7 @@ class TimedBuckets:
                     found[key] = bucket, located
         return [found.get(key) for key in keys]
 
-    def commit(self, changes: Iterable[tuple[Bucket, Change]]) -> None:
+    def commit(self, changes: Iterable[tuple[Bucket, BucketChange]]) -> None:
         """Let the changes count, all of them. No I/O is done."""
         for bucket, change in changes:
             bucket.commit(change)
@@ -97,7 +97,7 @@ class TimedBuckets:
         bucket = self.get(minute)
         assert bucket is not None
         del self._in_use[minute]
-        self.table.set(Row(minute, bucket.row.generation))
+        self.table.set(BucketRow(minute, bucket.row.generation))
         for name in bucket.names():
             self._files.close(name)
         return bucket.names()
@@ -115,13 +115,13 @@ class TimedBuckets:
         """Forget all buckets. Numbers of buckets are not used again, because old files may still be removed."""
         self.close()
         self._in_use.clear()
-        next_generation, self.table = self.table.next_generation, TimedTable(self._max_buckets)
+        next_generation, self.table = self.table.next_generation, BucketTable(self._max_buckets)
         self.table.next_generation = next_generation
 
     def close(self) -> None:
         self._files.close_all()
 
-    def _new(self, row: Row) -> Bucket:
+    def _new(self, row: BucketRow) -> Bucket:
         return Bucket(self._files, self._directory, row, self._piece_units)
 
     def _used(self, bucket: Bucket) -> Bucket:

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from store.disk.disk import Disk
+from store.index.bucket_table import OVERFLOW, BucketRow
 from store.index.file_mark import FileMark
 from store.index.timed_bucket import PIECE_UNITS, Bucket, Located
 from store.index.timed_buckets import MINUTE_MS, TimedBuckets, is_file_of_bucket
 from store.index.timed_journal import SUFFIX, TimedDraft, TimedJournal
 from store.index.timed_reading import TimedReading
-from store.index.timed_table import OVERFLOW, Row
 from store.index.timed_unit import (
     NO_UNITS,
     NOTHING_SETTLED,
@@ -37,7 +37,7 @@ from store.index.timed_unit import (
     TimedKey,
     Times,
     Units,
-    Waiting,
+    WaitingTotal,
     units_of,
 )
 
@@ -159,10 +159,10 @@ class TimedIndex:
     # -- questions
 
     @property
-    def total(self) -> Waiting:
+    def total(self) -> WaitingTotal:
         """Return how many messages wait, and the bytes that they count for. Messages that were delivered are included
         until their bucket is dropped."""
-        return Waiting(self._buckets.table.waiting, self._buckets.table.waiting_bytes)
+        return WaitingTotal(self._buckets.table.waiting, self._buckets.table.waiting_bytes)
 
     def get(self, identity: int, time_ms: int) -> Units | None:
         """Return the unit of the message, an array of one unit, or None if no such message waits."""
@@ -197,7 +197,7 @@ class TimedIndex:
         `skip`. After their copies were applied, the next call returns the next ones."""
         return self._reading.before(position, limit, cursor, skip)
 
-    def count_before(self, time_ms: int, cursor: TimedCursor) -> Waiting:
+    def count_before(self, time_ms: int, cursor: TimedCursor) -> WaitingTotal:
         """Return how many messages with delivery times before `time_ms` wait that `cursor` does not settle, and the
         bytes that they count for. Reads the buckets at both ends."""
         return self._reading.count_before(time_ms, cursor)
@@ -251,7 +251,7 @@ class TimedIndex:
             if name not in kept and (is_file_of_bucket(name) or name.endswith(SUFFIX)):
                 self._disk.unlink(self._directory / name)
 
-    def _dropping(self, cursor: TimedCursor) -> list[Row]:
+    def _dropping(self, cursor: TimedCursor) -> list[BucketRow]:
         minutes = self._buckets.table.minutes(end=cursor.time_ms // MINUTE_MS)
         rows = [row for minute in minutes if (row := self._buckets.table.get(minute)) is not None]
         return [

@@ -14,8 +14,8 @@ import google_crc32c
 
 from store.disk.disk import Disk
 from store.disk.numbered import is_number, name_of
+from store.index.bucket_table import ROW_BYTES, BucketTable
 from store.index.file_mark import FileMark
-from store.index.timed_table import ROW_BYTES, TimedTable
 
 SUFFIX = ".table"
 # A new file begins if the file has so many rows more than twice the number of buckets.
@@ -50,7 +50,7 @@ class _Written:
 
 
 class TimedJournal:
-    def __init__(self, disk: Disk, directory: Path, table: TimedTable) -> None:
+    def __init__(self, disk: Disk, directory: Path, table: BucketTable) -> None:
         self._disk = disk
         self._directory = directory
         self._table = table
@@ -128,7 +128,7 @@ class TimedJournal:
         self._written = _Written(self._wipes, int(number), mark, self._table.changes)
         return True
 
-    def wipe(self, table: TimedTable) -> None:
+    def wipe(self, table: BucketTable) -> None:
         """Begin again with an empty table. A `write` that runs at the same time has no effect on the next draft."""
         self._wipes += 1
         self._table = table

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from store.index.bucket_table import OVERFLOW
 from store.index.timed_bucket import COPIES, UNITS, Bucket
 from store.index.timed_buckets import MINUTE_MS, TimedBuckets, minute_of
 from store.index.timed_select import FirstUnits
-from store.index.timed_table import OVERFLOW
 from store.index.timed_unit import (
     FIRST_MS,
     LAST_IDENTITY,
@@ -17,7 +17,7 @@ from store.index.timed_unit import (
     TimedCursor,
     TimedKey,
     Units,
-    Waiting,
+    WaitingTotal,
     not_after,
     not_among,
 )
@@ -105,7 +105,7 @@ class TimedReading:
             self._note_oldest(bucket, min(oldest, default=position))
         return np.concatenate(found) if found else NO_UNITS
 
-    def count_before(self, time_ms: int, cursor: TimedCursor) -> Waiting:
+    def count_before(self, time_ms: int, cursor: TimedCursor) -> WaitingTotal:
         messages = size = 0
         for row in self._buckets.table.rows():
             if not row.waiting or row.first_ms >= time_ms:
@@ -117,7 +117,7 @@ class TimedReading:
                 counted = (units["time"] < time_ms) & ~cursor.settles(units["time"], units["identity"])
                 messages += int(np.count_nonzero(counted))
                 size += int(units["share"][counted].sum(dtype=np.uint64))
-        return Waiting(messages, size)
+        return WaitingTotal(messages, size)
 
     # -- inside
 

@@ -85,7 +85,7 @@ NOTHING_SETTLED = TimedCursor()
 NO_UNITS: Units = np.empty(0, UNIT)
 
 
-class Waiting(NamedTuple):
+class WaitingTotal(NamedTuple):
     """A number of waiting messages, and the sum of their shares in bytes."""
 
     messages: int

@@ -18,7 +18,7 @@ from ledger.state import State
 from ledger.state.timed_table import TimedMessage, UndeliveredMessages
 from ledger.timed import MAX_DELIVERY_MS
 from store import Header, TimedCursor, TimedIndex, TimedKey
-from store.index.timed_unit import Waiting
+from store.index.timed_unit import WaitingTotal
 
 
 class AppliedTimed:
@@ -54,7 +54,7 @@ class AppliedTimed:
         """Drop the buckets of which the cursor settles all messages."""
         self.index.drop_settled(cursor_of(state))
 
-    def waiting(self, state: State) -> Waiting:
+    def waiting(self, state: State) -> WaitingTotal:
         """Return how many messages wait, and their bytes. Messages of a turn that has not ended are included."""
         return self.index.count_before(MAX_DELIVERY_MS + 1, cursor_of(state))
 

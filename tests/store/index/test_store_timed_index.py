@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from store import Disk, FileMark, IndexDamagedError, MemoryDisk, NoSpaceError, PosixDisk
 from store.disk.disk import File
+from store.index.bucket_table import ROW_BYTES
 from store.index.timed_bucket import Bucket
 from store.index.timed_index import TimedIndex
-from store.index.timed_table import ROW_BYTES
 from store.index.timed_unit import (
     LAST_IDENTITY,
     LAST_MS,
@@ -24,7 +24,7 @@ from store.index.timed_unit import (
     TimedCursor,
     TimedKey,
     Units,
-    Waiting,
+    WaitingTotal,
     checks_of,
     read_tombstones,
     tombstones_of,
@@ -430,7 +430,7 @@ def test_any_delivery_time_is_kept_in_order() -> None:
     assert everything(index) == model.left()
     assert messages_of(index.due(TimedKey(-LAST_MS - 1, 1), 9, NOTHING_SETTLED)) == model.left()[:1]
     assert index.next_ms(TimedKey(LAST_MS - 1, LAST_IDENTITY), NOTHING_SETTLED) == LAST_MS
-    assert index.count_before(LAST_MS, NOTHING_SETTLED) == Waiting(len(times) - 1, sum(range(1, len(times))))
+    assert index.count_before(LAST_MS, NOTHING_SETTLED) == WaitingTotal(len(times) - 1, sum(range(1, len(times))))
     assert model.cancel([TimedKey(LAST_MS, 0)]) == index.cancel_all([TimedKey(LAST_MS, 0)])
     again = restarted(disk, index)
     assert everything(again) == model.left()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from store.index.timed_index import TimedIndex
-from store.index.timed_unit import NOTHING_SETTLED, TimedCursor, TimedKey, Units, Waiting
+from store.index.timed_unit import NOTHING_SETTLED, TimedCursor, TimedKey, Units, WaitingTotal
 
 # Identity, delivery time, position, size, place, share.
 Message = tuple[int, int, int, int, int, int]
@@ -119,9 +119,9 @@ class Model:
     def next_ms(self, after: TimedKey) -> int | None:
         return next((each[1] for each in self.left() if (each[1], each[0]) > after), None)
 
-    def count_before(self, time_ms: int) -> Waiting:
+    def count_before(self, time_ms: int) -> WaitingTotal:
         shares = [each[5] for each in self.left() if each[1] < time_ms]
-        return Waiting(len(shares), sum(shares))
+        return WaitingTotal(len(shares), sum(shares))
 
     def _is_settled(self, message: Message) -> bool:
         time_ms, identity, seen = self.cursor

@@ -35,7 +35,7 @@ OVERFLOW = -1
 _HEAD = -2
 
 
-class Row(NamedTuple):
+class BucketRow(NamedTuple):
     """What is known about one bucket without reading its files. A bucket without units is no bucket any more."""
 
     minute: int
@@ -64,7 +64,7 @@ class Row(NamedTuple):
         return self.units == self.copies == 0
 
 
-class TimedTable:
+class BucketTable:
     def __init__(self, max_buckets: int) -> None:
         self._max_buckets = max_buckets
         self._rows = np.zeros(16, ROW)
@@ -84,9 +84,9 @@ class TimedTable:
     def __len__(self) -> int:
         return len(self._minutes)
 
-    def get(self, minute: int) -> Row | None:
+    def get(self, minute: int) -> BucketRow | None:
         place = self._places.get(minute)
-        return None if place is None else Row(*self._rows[place].item())
+        return None if place is None else BucketRow(*self._rows[place].item())
 
     def room_for(self, minutes: list[int]) -> set[int]:
         """Return those of the minutes that have or can get a bucket of their own, the first ones first."""
@@ -94,12 +94,12 @@ class TimedTable:
         room = max(0, self._max_buckets - len(self._minutes))
         return set(minutes) - set(new[room:]) - {OVERFLOW}
 
-    def begin(self, minute: int) -> Row:
+    def begin(self, minute: int) -> BucketRow:
         """Return the row of a new bucket. The bucket is in the table after `set`."""
         self.next_generation += 1
-        return Row(minute, self.next_generation - 1)
+        return BucketRow(minute, self.next_generation - 1)
 
-    def set(self, row: Row) -> None:
+    def set(self, row: BucketRow) -> None:
         """Replace the row of a bucket. An empty row removes the bucket."""
         self._note(row.minute)
         self._store(row)
@@ -114,10 +114,10 @@ class TimedTable:
         last = len(self._minutes) if end is None else bisect_left(self._minutes, end)
         return self._minutes[bisect_left(self._minutes, first) : last]
 
-    def rows(self, first: int = OVERFLOW) -> Iterator[Row]:
+    def rows(self, first: int = OVERFLOW) -> Iterator[BucketRow]:
         """Yield the rows of the buckets from `first` on, ascending. The table must not change meanwhile."""
         for index in range(bisect_left(self._minutes, first), len(self._minutes)):
-            yield Row(*self._rows[self._places[self._minutes[index]]].item())
+            yield BucketRow(*self._rows[self._places[self._minutes[index]]].item())
 
     def older_than(self, position: int) -> list[int]:
         """Return the buckets that may have waiting units of entries before `position`, ascending."""
@@ -142,7 +142,7 @@ class TimedTable:
             return b""
         minutes = [minute for minute in self._changed if minute != _HEAD]
         places = [self._places[minute] for minute in minutes if minute in self._places]
-        gone = [Row(minute, 0) for minute in minutes if minute not in self._places]
+        gone = [BucketRow(minute, 0) for minute in minutes if minute not in self._places]
         return self._rows[places].tobytes() + np.array([*gone, self._head()], ROW).tobytes()
 
     def all_rows(self) -> bytes:
@@ -155,24 +155,24 @@ class TimedTable:
         rows = np.frombuffer(data, ROW)
         if not len(rows) or rows["minute"][-1] != _HEAD:
             return False
-        head = Row(*rows[-1].item())
+        head = BucketRow(*rows[-1].item())
         self.next_identity, self.next_generation = head.newest, head.generation
         last = {minute: place for place, minute in enumerate(rows["minute"].tolist()) if minute != _HEAD}
         for place in last.values():
-            row = Row(*rows[place].item())
+            row = BucketRow(*rows[place].item())
             if row.minute < OVERFLOW or (not row.is_empty and row.generation >= self.next_generation):
                 return False
             self._store(row)
         return True
 
-    def _head(self) -> Row:
-        return Row(_HEAD, self.next_generation, newest=self.next_identity)
+    def _head(self) -> BucketRow:
+        return BucketRow(_HEAD, self.next_generation, newest=self.next_identity)
 
     def _note(self, minute: int) -> None:
         self._changes += 1
         self._changed[minute] = self._changes
 
-    def _store(self, row: Row) -> None:
+    def _store(self, row: BucketRow) -> None:
         place = self._places.get(row.minute)
         if place is not None:
             self.waiting -= int(self._rows["waiting"][place])
