@@ -18,10 +18,15 @@ This list has the modules in reading order.
     access_table.py          users, their rules, and delegated tokens
     timed_table.py           which waiting messages were delivered
     transaction_table.py     the half batches of transactions, and how transactions ended
+    group_modes.py           the modes of consumer groups
+    lease_window.py          the leased messages of one shared group in one queue
+    lease_table.py           the leases of all shared groups
+    shared_groups.py         applies the commands of shared groups to both tables
     encoding.py              the state as bytes
     access_encoding.py       the users as bytes
     consumption_encoding.py  the state of consumer groups as bytes
     transaction_encoding.py  the transactions as bytes
+    lease_encoding.py        modes and leases as bytes
     projected.py             Projected: the state with the leader's uncommitted entries
     projected_timed.py       the waiting messages that uncommitted entries deliver or cancel
     projected_transactions.py  the half batches that uncommitted entries add or settle

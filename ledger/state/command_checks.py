@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from ledger.access.password import validate_verifier
 from ledger.access.rules import Rule, validate_rule, validate_user_name
+from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
 from ledger.state.commands import (
@@ -22,10 +23,12 @@ from ledger.state.commands import (
     AlterTopic,
     BeginAccess,
     CancelTimed,
+    ChangeLeases,
     Command,
     CommitTransaction,
     ConfirmHalves,
     CountUnknown,
+    CreateConsumerGroup,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -40,6 +43,8 @@ from ledger.state.commands import (
     SettleTimed,
     TopicOpened,
 )
+from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
+from ledger.state.lease_table import LeaseChange
 from ledger.state.shard_table import MAX_SHARDS
 from ledger.state.transaction_table import HERE, HalfName, check_halves
 from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name
@@ -65,6 +70,11 @@ MAX_OFFSET = (1 << 63) - 1
 MAX_TIMED_ITEMS = 4_096
 # Half batches or transactions of one command.
 MAX_HALF_ITEMS = 4_096
+# Changes of leases of one command, and queues of one command.
+MAX_LEASE_CHANGES = 20_000
+MAX_LEASE_QUEUES = 10_000
+# The longest lease, and the longest delay of a message that is put off: 12 hours.
+MAX_LEASE_MS = 12 * 3_600_000
 
 
 def check_command(command: Command, shard: int) -> None:
@@ -158,6 +168,10 @@ def check_values(command: Command) -> None:
             for transaction, _ in settled:
                 _check_identity(transaction)
             _check_half_names([half for _, half in settled])
+        case CreateConsumerGroup(mode):
+            _check_mode(mode)
+        case ChangeLeases():
+            _check_leases(command)
 
 
 def _check_half_count(count: int) -> None:
@@ -170,6 +184,44 @@ def _check_half_names(halves: Iterable[HalfName]) -> None:
         if shard != HERE:
             _check_shards((shard,))
         _check_identity(number)
+
+
+def _check_mode(mode: GroupMode) -> None:
+    validate_group_name(mode.consumer_group)
+    if mode.by_key and not mode.is_shared:
+        raise InvalidArgumentError(
+            "Only a shared group has an order by key: a queue group hands out each queue in its order."
+        )
+    if not MIN_ATTEMPTS <= mode.max_attempts <= MAX_ATTEMPTS:
+        raise InvalidArgumentError(
+            f"A message cannot be handed out {mode.max_attempts} times: choose {MIN_ATTEMPTS} to {MAX_ATTEMPTS}."
+        )
+
+
+def _check_leases(command: ChangeLeases) -> None:
+    if not 1 <= len(command.queues) <= MAX_LEASE_QUEUES:
+        raise InvalidArgumentError(
+            f"Leases of {len(command.queues)} queues were given: change 1 to {MAX_LEASE_QUEUES} at a time."
+        )
+    if sum(len(each.changes) for each in command.queues) > MAX_LEASE_CHANGES:
+        raise InvalidArgumentError(f"A command can change leases at most {MAX_LEASE_CHANGES} times.")
+    for each in command.queues:
+        validate_group_name(each.consumer_group)
+        _check_identity(each.start_offset)
+        for change in each.changes:
+            _check_change(change)
+
+
+def _check_change(change: LeaseChange) -> None:
+    _check_identity(change.first)
+    if not 1 <= change.size <= MAX_OFFSET - change.first:
+        raise InvalidArgumentError(
+            f"No queue has {change.size} messages from offset {change.first} on: offsets are 0 to {MAX_OFFSET}."
+        )
+    if not 0 <= change.duration_ms <= MAX_LEASE_MS:
+        raise InvalidArgumentError(
+            f"A lease or a delay cannot last {change.duration_ms} ms: choose up to {MAX_LEASE_MS} ms (12 hours)."
+        )
 
 
 def _check_access(command: AccessCommand) -> None:

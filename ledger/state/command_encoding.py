@@ -19,12 +19,14 @@ from ledger.state.commands import (
     AssignQueues,
     BeginAccess,
     CancelTimed,
+    ChangeLeases,
     ClaimedQueue,
     ClaimQueues,
     Command,
     CommitTransaction,
     ConfirmHalves,
     CountUnknown,
+    CreateConsumerGroup,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -36,6 +38,7 @@ from ledger.state.commands import (
     LeaveConsumerGroup,
     OpenTopic,
     QueueEpoch,
+    QueueLeases,
     QueueTarget,
     RaiseFeatureLevel,
     ReleaseLog,
@@ -53,6 +56,8 @@ from ledger.state.commands import (
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
+from ledger.state.group_modes import GroupMode
+from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.timed_table import TimedMessage
 from ledger.state.transaction_table import HalfName
 from ledger.v1 import command_pb2
@@ -198,6 +203,52 @@ def _half_to_wire(half: HalfName) -> command_pb2.HalfName:
 
 def _half_from_wire(wire: Any) -> HalfName:
     return HalfName(wire.shard, wire.number)
+
+
+def _leases_to_wire(command: ChangeLeases) -> command_pb2.ChangeLeases:
+    return command_pb2.ChangeLeases(
+        queues=[
+            command_pb2.QueueLeases(
+                consumer_group=each.consumer_group,
+                created=each.created,
+                topic_id=each.queue.topic_id,
+                queue=each.queue.queue,
+                start_offset=each.start_offset,
+                changes=[command_pb2.LeaseChange(**change._asdict()) for change in each.changes],
+            )
+            for each in command.queues
+        ]
+    )
+
+
+def _leases_from_wire(wire: command_pb2.ChangeLeases) -> ChangeLeases:
+    return ChangeLeases(
+        tuple(
+            QueueLeases(
+                each.consumer_group,
+                each.created,
+                TopicQueueId(each.topic_id, each.queue),
+                each.start_offset,
+                tuple(
+                    LeaseChange(
+                        _change_kind(one.kind), one.first, one.size, one.lease, one.resets, one.duration_ms, one.receipt
+                    )
+                    for one in each.changes
+                ),
+            )
+            for each in wire.queues
+        )
+    )
+
+
+def _change_kind(number: int) -> ChangeKind:
+    """Return the kind of a change of leases. Raises InternalError if this program does not know it."""
+    try:
+        return ChangeKind(number)
+    except ValueError as error:
+        raise InternalError(
+            f"A committed change of leases has the kind {number}, which this program does not know: upgrade this node."
+        ) from error
 
 
 _KINDS = (
@@ -417,6 +468,18 @@ _KINDS = (
         lambda it: command_pb2.CountUnknown(transactions=it.transactions),
         lambda wire: CountUnknown(tuple(wire.transactions)),
     ),
+    _Kind(
+        CreateConsumerGroup,
+        "create_consumer_group",
+        lambda it: command_pb2.CreateConsumerGroup(
+            consumer_group=it.mode.consumer_group,
+            shared=it.mode.is_shared,
+            by_key=it.mode.by_key,
+            max_attempts=it.mode.max_attempts,
+        ),
+        lambda wire: CreateConsumerGroup(GroupMode(wire.consumer_group, wire.shared, wire.by_key, wire.max_attempts)),
+    ),
+    _Kind(ChangeLeases, "change_leases", _leases_to_wire, _leases_from_wire),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}
 _BY_FIELD = {kind.field: kind for kind in _KINDS}

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
+from ledger.state.group_modes import GroupMode
+from ledger.state.lease_table import LeaseChange
 from ledger.state.timed_table import TimedMessage
 from ledger.state.transaction_table import HalfName
 
@@ -366,6 +368,35 @@ class CountUnknown:
     transactions: tuple[int, ...]
 
 
+# -- shared consumer groups
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConsumerGroup:
+    """Create a consumer group with a mode, in the shard of its coordinator. The `created` of the mode is not used: it
+    becomes the index of this entry."""
+
+    mode: GroupMode
+
+
+class QueueLeases(NamedTuple):
+    """Changes of the leases of one consumer group in one queue. `created` is the index of the group's creation. A group
+    that is new in the queue begins at `start_offset`."""
+
+    consumer_group: str
+    created: int
+    queue: TopicQueueId
+    start_offset: int
+    changes: tuple[LeaseChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLeases:
+    """Change the leases of one or more consumer groups in queues of this shard, in the order of `queues`."""
+
+    queues: tuple[QueueLeases, ...]
+
+
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
@@ -375,4 +406,14 @@ AccessCommand = (
 )
 TimedCommand = SettleTimed | CancelTimed
 TransactionCommand = CommitTransaction | RollBackHalves | ConfirmHalves | CountUnknown
-Command = TopicCommand | LogCommand | GroupCommand | ProgressCommand | AccessCommand | TimedCommand | TransactionCommand
+SharedCommand = CreateConsumerGroup | ChangeLeases
+Command = (
+    TopicCommand
+    | LogCommand
+    | GroupCommand
+    | ProgressCommand
+    | AccessCommand
+    | TimedCommand
+    | TransactionCommand
+    | SharedCommand
+)

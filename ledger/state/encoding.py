@@ -23,6 +23,7 @@ All numbers are little-endian, and there are no gaps between the fields.
                      version 9 on
     each open one    identity, delivery time                                                sorted
     transactions     bytes that follow; encoded by transaction_encoding.py; from version 10 on
+    leases           bytes that follow; encoded by lease_encoding.py; only in version 10
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
@@ -45,9 +46,11 @@ from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
 from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
+from ledger.state.lease_encoding import decode_leases, encode_leases
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
+from ledger.state.shared_groups import SharedGroups
 from ledger.state.timed_table import TimedCursor, TimedTable
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_encoding import decode_transactions, encode_transactions
@@ -86,12 +89,13 @@ class StateParts(NamedTuple):
     access: AccessTable
     timed: TimedTable
     transactions: TransactionTable
+    shared: SharedGroups
 
 
 def encode_state(state: StateParts) -> bytes:
     """Encode a state in the format of this module."""
     topics, next_offsets, producers, holds, shards, consumption, feature_level, access = state[:8]
-    timed, transactions = state.timed, state.transactions
+    timed, transactions, shared = state.timed, state.transactions, state.shared
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
     version = _version(feature_level)
@@ -113,8 +117,8 @@ def encode_state(state: StateParts) -> bytes:
         parts.append(_TURN.pack(*timed.cursor, len(timed.open)))
         parts.extend(_OPEN.pack(*message) for message in sorted(timed.open.items()))
     if version >= VERSION:
-        encoded = encode_transactions(transactions)
-        parts += (_COUNT.pack(len(encoded)), encoded)
+        for encoded in (encode_transactions(transactions), encode_leases(shared.modes, shared.leases)):
+            parts += (_COUNT.pack(len(encoded)), encoded)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -217,18 +221,33 @@ class _Reader:
         access = self._access() if self._version >= VERSION_2 else AccessTable()
         timed = self._timed() if self._version >= VERSION_3 else TimedTable()
         transactions = self._transactions() if self._version >= VERSION else TransactionTable()
+        shared = self._leases() if self._version >= VERSION else SharedGroups()
 
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
             )
         return StateParts(
-            table, next_offsets, known, held, known_shards, consumption, feature_level, access, timed, transactions
+            table,
+            next_offsets,
+            known,
+            held,
+            known_shards,
+            consumption,
+            feature_level,
+            access,
+            timed,
+            transactions,
+            shared,
         )
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _leases(self) -> SharedGroups:
+        (size,) = next(self._each(_COUNT, 1))
+        return SharedGroups(*decode_leases(self._take(size)))
 
     def _timed(self) -> TimedTable:
         through_ms, through_identity, seen, count = next(self._each(_TURN, 1))

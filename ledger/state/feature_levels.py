@@ -11,7 +11,8 @@ Two programs of different versions must compute the same state from the same ent
     2  users, rules, delegated tokens and RocketMQ secrets in shard 0
     3  waiting messages: the topic `%TIMED`, the commands SettleTimed and CancelTimed, and batches that deliver waiting
        messages
-    4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches
+    4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches;
+       shared consumer groups: the commands CreateConsumerGroup and ChangeLeases
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -30,3 +31,5 @@ ACCESS_CONTROL = 2
 TIMED = 3
 # From this level on, `State` has transactions (transaction_table.py).
 TRANSACTIONS = 4
+# From this level on, `State` has modes of consumer groups and leases (group_modes.py, lease_table.py).
+SHARED_GROUPS = 4

@@ -27,11 +27,13 @@ from ledger.state.commands import (
     AssignQueues,
     BeginAccess,
     CancelTimed,
+    ChangeLeases,
     ClaimQueues,
     Command,
     CommitTransaction,
     ConfirmHalves,
     CountUnknown,
+    CreateConsumerGroup,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -56,19 +58,31 @@ from ledger.state.commands import (
     RotateUser,
     SetRocketmqSecret,
     SettleTimed,
+    SharedCommand,
     TimedCommand,
     TopicCommand,
     TopicOpened,
     TransactionCommand,
 )
+from ledger.state.consumer_group_table import TopicQueueId
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import StateParts, decode_state, encode_state
-from ledger.state.feature_levels import ACCESS_CONTROL, CHECKED_COMMANDS, LATEST_LEVEL, TIMED, TRANSACTIONS
+from ledger.state.feature_levels import (
+    ACCESS_CONTROL,
+    CHECKED_COMMANDS,
+    LATEST_LEVEL,
+    SHARED_GROUPS,
+    TIMED,
+    TRANSACTIONS,
+)
+from ledger.state.group_modes import GroupMode
 from ledger.state.hold_table import Hold, HoldTable
+from ledger.state.lease_table import LeaseResults
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.shard_table import ShardTable
+from ledger.state.shared_groups import SharedGroups
 from ledger.state.timed_table import TimedCursor, TimedTable, UndeliveredMessages
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_table import HERE, HalfBatch, TransactionTable
@@ -143,6 +157,8 @@ CommandResult = (
     | Hold
     | QueueResults
     | tuple[bool, ...]
+    | GroupMode
+    | LeaseResults
     | bool
     | int
     | None
@@ -168,6 +184,7 @@ class State:
         self.access = AccessTable()
         self.timed = TimedTable()
         self.transactions = TransactionTable()
+        self.shared = SharedGroups()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -220,6 +237,7 @@ class State:
         """Settle the original of a moved message. A committed batch contains the copy of the message in a retry
         topic or dead-letter topic."""
         self.consumption.progress.settle(ConsumedQueue(consumer_group, topic_id, queue), offset)
+        self.shared.leases.settle(consumer_group, TopicQueueId(topic_id, queue), offset)
 
     def require_timed(self) -> None:
         """Raise InvalidArgumentError if this shard has no waiting messages, because its feature level is too low."""
@@ -329,6 +347,8 @@ class State:
 
         Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a TimedCursor, a Hold, one
         result for each queue or half batch, a bool, a count, or None. If the command is refused, return the
+        Return the result of the command: a Topic, a DeletedTopic, UndeliveredMessages, a TimedCursor, a Hold, a
+        GroupMode, one result for each queue, a bool, a count, or None. If the command is refused, return the
         LedgerError, which is equal on every replica. Raises InternalError if this program does not know the command.
         After this error the replica must not apply later entries, because its state would differ from the state of the
         other replicas.
@@ -361,6 +381,7 @@ class State:
             self.access,
             self.timed,
             self.transactions,
+            self.shared,
         )
         return encode_state(parts)
 
@@ -373,6 +394,7 @@ class State:
         state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts[:6]
         state.feature_level, state.access, state.timed = parts.feature_level, parts.access, parts.timed
         state.transactions = parts.transactions
+        state.shared = parts.shared
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -395,6 +417,8 @@ class State:
                 return self._apply_to_timed(command)
             case CommitTransaction() | RollBackHalves() | ConfirmHalves() | CountUnknown():
                 return self._apply_to_transactions(command, now_ms)
+            case CreateConsumerGroup() | ChangeLeases():
+                return self._apply_to_shared(command, now_ms, index)
             case _:
                 return self._apply_to_access(command, now_ms, index)
 
@@ -433,6 +457,23 @@ class State:
                 return self.timed.cursor
             case CancelTimed(items):
                 return UndeliveredMessages(items, tuple(self.timed.waits(time, identity) for identity, time in items))
+
+    def require_shared_groups(self) -> None:
+        """Raise InvalidArgumentError if this shard has no shared consumer groups, because its feature level is too
+        low."""
+        if self.feature_level < SHARED_GROUPS:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and shared consumer groups need level "
+                f"{SHARED_GROUPS}: some nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def _apply_to_shared(self, command: SharedCommand, now_ms: int, index: int) -> GroupMode | LeaseResults:
+        self.require_shared_groups()
+        match command:
+            case CreateConsumerGroup():
+                return self.shared.create(command, self.consumption, index)
+            case ChangeLeases():
+                return self.shared.change(command, self.consumption, self._end_of, now_ms=now_ms, index=index)
 
     def timed_end(self) -> int:
         """Return the end of this shard's queue of waiting messages, or 0 if this shard has none."""
@@ -478,6 +519,7 @@ class State:
     def _apply_to_group(self, command: GroupCommand, index: int) -> bool:
         match command:
             case JoinConsumerGroup():
+                self.shared.modes.check_queue_group(command.consumer_group)
                 return self.consumption.join(command, index, self.topics.was_deleted)
             case LeaveConsumerGroup():
                 return self.consumption.leave(command, index)
@@ -491,13 +533,16 @@ class State:
     def _apply_to_progress(self, command: ProgressCommand, index: int) -> QueueResults | int:
         match command:
             case ClaimQueues():
+                self.shared.check_queue_group(command.consumer_group)
                 return self.consumption.claim(command, self._end_of, index)
             case AcknowledgeOffsets():
                 return self.consumption.acknowledge(command, self._end_of)
             case ResetOffsets():
-                return self.consumption.reset(command, self._end_of)
+                results = self.shared.reset(command, self._end_of)
+                return self.consumption.reset(command, self._end_of) if results is None else results
             case ForgetConsumerGroup(consumer_group):
-                return self.consumption.forget(consumer_group)
+                forgotten = self.consumption.forget(consumer_group)
+                return forgotten + self.shared.forget(consumer_group)
 
     def _apply_to_access(self, command: AccessCommand, now_ms: int, index: int) -> int | None:
         if self.feature_level < ACCESS_CONTROL:
@@ -544,6 +589,7 @@ class State:
         self.producers.forget_topic(topic_id)
         self.consumption.forget_topic(topic_id, index)
         self.transactions.forget_topic(topic_id, now_ms)
+        self.shared.leases.forget_topic(topic_id)
         return DeletedTopic(topic)
 
     def _create_topic(self, wanted: CreateTopic, now_ms: int) -> Topic:

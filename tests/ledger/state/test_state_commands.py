@@ -20,12 +20,14 @@ from ledger.state.commands import (
     AssignQueues,
     BeginAccess,
     CancelTimed,
+    ChangeLeases,
     ClaimedQueue,
     ClaimQueues,
     Command,
     CommitTransaction,
     ConfirmHalves,
     CountUnknown,
+    CreateConsumerGroup,
     CreateTopic,
     DelegateToken,
     DeleteTopic,
@@ -37,6 +39,7 @@ from ledger.state.commands import (
     LeaveConsumerGroup,
     OpenTopic,
     QueueEpoch,
+    QueueLeases,
     QueueTarget,
     RaiseFeatureLevel,
     ReleaseLog,
@@ -54,6 +57,8 @@ from ledger.state.commands import (
     TopicOpened,
 )
 from ledger.state.consumer_group_table import MemberDetails
+from ledger.state.group_modes import GroupMode
+from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.transaction_table import HERE, HalfName
 from ledger.v1 import command_pb2
 
@@ -93,6 +98,23 @@ COMMANDS: list[Command] = [
     ConfirmHalves((SettledHalf(7, HalfName(3, 1 << 40)),)),
     CountUnknown((7, 8)),
     CancelTimed((TimedMessage(1 << 40, 1_700_000_000_000), TimedMessage(0, 0))),
+    CreateConsumerGroup(GroupMode("billing", is_shared=True, by_key=True, max_attempts=3)),
+    CreateConsumerGroup(GroupMode("billing", is_shared=False)),
+    ChangeLeases(
+        (
+            QueueLeases("billing", 1 << 40, QUEUE, 17),
+            QueueLeases(
+                "audit",
+                9,
+                QUEUE,
+                0,
+                (
+                    LeaseChange(ChangeKind.ACKNOWLEDGE, 3, 2, 40, 1),
+                    LeaseChange(ChangeKind.LEASE, 1 << 40, 32, duration_ms=30_000, receipt=(1 << 64) - 1),
+                ),
+            ),
+        )
+    ),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
     ResetOffsets("billing", (ResetOffset(7, 2, 12),)),
@@ -118,6 +140,13 @@ def test_the_bytes_are_those_of_protobuf() -> None:
     by_hand = command_pb2.AcknowledgeOffsets(consumer_group="billing", offsets=offsets)
     command = AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 5),))
     assert encode_command(command) == command_pb2.Command(acknowledge_offsets=by_hand).SerializeToString()
+
+
+def test_a_change_of_leases_of_an_unknown_kind_stops_the_program() -> None:
+    queues = [command_pb2.QueueLeases(consumer_group="billing", changes=[command_pb2.LeaseChange(kind=7, size=1)])]
+    body = command_pb2.Command(change_leases=command_pb2.ChangeLeases(queues=queues)).SerializeToString()
+    with pytest.raises(InternalError, match="the kind 7, which this program does not know"):
+        decode_command(body)
 
 
 @pytest.mark.parametrize(("body", "sentence"), [(b"\xff", "cannot be read"), (b"", "unknown to this program")])

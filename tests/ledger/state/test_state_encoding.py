@@ -13,24 +13,29 @@ from hypothesis import strategies as st
 from ledger.access.password import Verifier
 from ledger.access.rules import Rule
 from ledger.errors import InternalError
-from ledger.state import CommittedBatch, HalfName, PreparedHalf, ProducerLimits, Settlement, State
+from ledger.state import CommittedBatch, HalfName, PreparedHalf, ProducerLimits, Settlement, State, TopicQueueId
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AddShard,
     AddUser,
     BeginAccess,
+    ChangeLeases,
     Command,
     CommitTransaction,
     CountUnknown,
+    CreateConsumerGroup,
     CreateTopic,
     DelegateToken,
     GrantRules,
+    QueueLeases,
     RaiseFeatureLevel,
     RollBackHalves,
     SettleTimed,
 )
 from ledger.state.consumer_group_table import MemberDetails
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TRANSACTIONS
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, SHARED_GROUPS, TIMED, TRANSACTIONS
+from ledger.state.group_modes import GroupMode
+from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.transaction_table import HERE
 from ledger.timed import TIMED_TOPIC
@@ -164,6 +169,12 @@ def full_sample(level: int = LATEST_LEVEL) -> bytes:
         state.apply_command(encode_command(CommitTransaction(1, names)), 1001, index=81)
         state.apply_settlement(Settlement(1, 0, 4, 1, 0, False, False, 1002), 82)
         state.apply_command(encode_command(CountUnknown((3,))), 1003, index=83)
+    if level >= SHARED_GROUPS:
+        lease = LeaseChange(ChangeKind.LEASE, 0, 1, duration_ms=9000, receipt=77)
+        leases = ChangeLeases((QueueLeases("work", 90, TopicQueueId(1, 0), 0, (lease,)),))
+        shared: list[Command] = [CreateConsumerGroup(GroupMode("work", is_shared=True)), leases]
+        for index, command in enumerate(shared, 90):
+            state.apply_command(encode_command(command), 1000, index=index)
     return state.encode()
 
 
@@ -182,6 +193,8 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
         assert table.waiting[3].unknowns == 1
         assert table.committed == {1: {HalfName(HERE, 1): None, HalfName(1, 7): None}}
         assert [(number, *ended) for number, ended in table.outcomes.items()] == [(2, 2, 1000), (1, 1, 1001)]
+    assert len(state.shared.modes) == (level >= SHARED_GROUPS)
+    assert state.shared.leases.open_offsets == (level >= SHARED_GROUPS)
 
 
 def test_an_older_program_refuses_a_state_of_a_later_level() -> None:
