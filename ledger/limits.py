@@ -1,16 +1,17 @@
-"""The limits on the number and size of a message's headers (RocketMQ's limits).
+"""The limits on the number and size of a message's headers (RocketMQ's limits), and on the number of its look-up keys.
 
-Clients check the headers of a message against the limits before they send the message. Leaders check the limits again
-before they append a batch.
+Clients check a message against the limits before they send it. Leaders check the limits again before they append a
+batch.
 """
 
 from __future__ import annotations
 
-from ledger.errors import HeadersTooLargeError, TooManyHeadersError
+from ledger.errors import HeadersTooLargeError, InvalidArgumentError, TooManyHeadersError
 
 MAX_HEADERS = 128
 # Bytes of all header names (in UTF-8) and header values of one message together.
 MAX_HEADERS_BYTES = 16 * 1024
+MAX_LOOK_UP_KEYS = 16
 
 
 def validate_headers(count: int, size: int) -> None:
@@ -25,4 +26,13 @@ def validate_headers(count: int, size: int) -> None:
         raise HeadersTooLargeError(
             f"The headers of a message have {size} bytes; the limit is {MAX_HEADERS_BYTES}. Put large data into the "
             "message's value."
+        )
+
+
+def validate_look_up_keys(count: int) -> None:
+    """Raise InvalidArgumentError if a message has too many look-up keys (`count`)."""
+    if count > MAX_LOOK_UP_KEYS:
+        raise InvalidArgumentError(
+            f"A message has {count} look-up keys; the limit is {MAX_LOOK_UP_KEYS}. Give only the keys by which people "
+            "look for the message."
         )

@@ -5,7 +5,7 @@
 What the calls return, such as `RecordMetadata` and `Message`, is in `ledgermq` itself.
 """
 
-from ledger.batch.columns import BinaryColumn, Columns, HeaderColumn, Headers
+from ledger.batch.columns import BinaryColumn, Columns, HeaderColumn, Headers, LookUpKeyColumn
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.offsets import QueueTimes
@@ -27,6 +27,7 @@ __all__ = [
     "HeaderColumn",
     "Headers",
     "Listener",
+    "LookUpKeyColumn",
     "OnError",
     "OnProgress",
     "QueueSelector",

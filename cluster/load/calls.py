@@ -52,11 +52,13 @@ class ProducerCall:
     # The delivery time of all messages; not of calls of `send`.
     deliver_at: datetime | None = None
     delay: timedelta | None = None
+    # The look-up keys of all messages; not of calls of `send`.
+    look_up_keys: tuple[bytes, ...] = ()
 
     @property
-    def waits(self) -> bool:
-        """True if the messages have a delivery time."""
-        return self.deliver_at is not None or self.delay is not None
+    def is_plain(self) -> bool:
+        """True if the messages have neither a delivery time nor look-up keys."""
+        return self.deliver_at is None and self.delay is None and not self.look_up_keys
 
 
 class CallRecorder(Protocol):
@@ -116,7 +118,7 @@ async def make_call(producer: AsyncProducer, call: ProducerCall, recorder: CallR
 
 def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[RecordMetadata]:
     """Start a call of `send_nowait` and return its future. Raises an error if the producer refuses the message."""
-    if call.headers or call.timestamp_ms is not None or call.waits:
+    if call.headers or call.timestamp_ms is not None or not call.is_plain:
         return producer.send_nowait(
             call.topic,
             call.values[0],
@@ -127,6 +129,7 @@ def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[Re
             queue=call.queue,
             deliver_at=call.deliver_at,
             delay=call.delay,
+            look_up_keys=call.look_up_keys,
         )
     return producer.send_nowait(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
 
@@ -135,7 +138,7 @@ def _begun(producer: AsyncProducer, call: ProducerCall) -> Awaitable[Receipt]:
     if call.way == "send":
         return producer.send(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
     if call.way == "send-many":
-        if call.waits:
+        if not call.is_plain:
             return producer.send_many(
                 call.topic,
                 call.values,
@@ -144,6 +147,7 @@ def _begun(producer: AsyncProducer, call: ProducerCall) -> Awaitable[Receipt]:
                 queue=call.queue,
                 deliver_at=call.deliver_at,
                 delay=call.delay,
+                look_up_keys=call.look_up_keys,
             )
         return producer.send_many(call.topic, call.values, key=call.key, tag=call.tag, queue=call.queue)
     return start_call(producer, call)

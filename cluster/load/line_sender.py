@@ -59,6 +59,7 @@ class Labels:
     # The delivery time of messages that have none of their own. At most one of the two is given.
     deliver_at: datetime | None = None
     delay: timedelta | None = None
+    look_up_keys: tuple[bytes, ...] = ()
 
 
 class LineMessage(NamedTuple):
@@ -70,12 +71,15 @@ class LineMessage(NamedTuple):
     headers: Headers
     timestamp_ms: int | None
     deliver_at: datetime | None = None
+    # Those of the labels follow.
+    look_up_keys: tuple[bytes, ...] = ()
 
     @property
     def size(self) -> int:
         """The approximate size of the message in bytes."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
-        return len(self.value) + len(self.key or b"") + len(self.tag or "") + headers
+        more_keys = sum(map(len, self.look_up_keys))
+        return len(self.value) + len(self.key or b"") + len(self.tag or "") + headers + more_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ class LineSender:
                     timestamp_ms=message.timestamp_ms,
                     deliver_at=message.deliver_at or labels.deliver_at,
                     delay=labels.delay if message.deliver_at is None else None,
+                    look_up_keys=message.look_up_keys + labels.look_up_keys,
                 )
                 if size and size + message.size > _LIST_BYTES:
                     await self._start_each(sent, size)
@@ -238,6 +243,7 @@ class LineSender:
             labels.queue,
             deliver_at=labels.deliver_at,
             delay=labels.delay,
+            look_up_keys=labels.look_up_keys,
         )
         try:
             await make_call(self._producer, call, self)

@@ -21,7 +21,16 @@ from ledger.batch.cut import cut
 from ledger.batch.decode import Batch
 from ledger.batch.encode import encode, encode_strings, readdress
 from ledger.batch.firing import Waiting, copying_batch, firing_batch
-from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, place_of, tag_hashes
+from ledger.batch.header import (
+    HEADER_BYTES,
+    MAX_COUNT,
+    MAX_PLAIN_BYTES,
+    BatchHeader,
+    indexed_hashes,
+    key_hashes,
+    place_of,
+    tag_hashes,
+)
 from ledger.batch.timed import (
     FiredColumn,
     TimedColumn,
@@ -68,6 +77,7 @@ __all__ = [
     "firing_batch",
     "half_column",
     "half_target_of",
+    "indexed_hashes",
     "key_hashes",
     "largest_batch",
     "place_of",

@@ -17,6 +17,7 @@ from ledger.batch.header import (
     CUT,
     EXCLUSIVE_COLUMNS,
     EXCLUSIVE_COMBINATIONS,
+    LOOK_UP_KEYS,
     MAX_COUNT,
     MAX_PLAIN_BYTES,
     BatchHeader,
@@ -27,7 +28,7 @@ from ledger.batch.timed import check_time_columns
 from ledger.batch.transactions import check_transaction_columns
 from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
-from ledger.limits import validate_headers
+from ledger.limits import MAX_LOOK_UP_KEYS, validate_headers, validate_look_up_keys
 
 # Bytes of a batch that are not bodies of messages: offsets, hashes, keys, tags and headers.
 BATCH_OVERHEAD_BYTES = 1 << 20
@@ -50,7 +51,7 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     `max_message_bytes` is the limit on the body of one message. `max_batch_bytes` is the limit on the whole batch; its
     default is `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError,
     MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError. If the whole batch is larger than
-    `max_batch_bytes`, raises InvalidArgumentError.
+    `max_batch_bytes`, or if a message has too many look-up keys, raises InvalidArgumentError.
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
@@ -77,6 +78,8 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     columns = decoded_columns(data, header)
     if columns.headers is not None:
         _check_headers(columns.headers)
+    if columns.look_up_keys is not None:
+        validate_look_up_keys(int(np.diff(columns.look_up_keys.offsets).max()))
     return header
 
 
@@ -134,6 +137,11 @@ def check_header(header: BatchHeader, size: int) -> None:
             f"A batch states {header.count} messages, the largest of {header.largest} bytes, "
             f"in a payload of only {header.plain_size} bytes."
         )
+    if header.columns & LOOK_UP_KEYS and not 1 <= header.look_up_hash_count <= MAX_LOOK_UP_KEYS * header.count:
+        raise CorruptBatchError(
+            f"A batch of {header.count} messages states {header.look_up_hash_count} look-up hashes: 1 to "
+            f"{MAX_LOOK_UP_KEYS} for each message are possible."
+        )
     stored = header.size - header.payload_position
     if stored <= 0 or (header.codec == Codec.NONE and stored != header.plain_size):
         raise CorruptBatchError(
@@ -151,6 +159,9 @@ def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
         raise CorruptBatchError(
             f"The largest message of a batch has {largest} bytes, but its header states {header.largest}."
         )
+    there = 0 if columns.look_up_keys is None else int(columns.look_up_keys.offsets[-1])
+    if there != header.look_up_hash_count:
+        raise CorruptBatchError(f"A batch has {there} look-up keys and {header.look_up_hash_count} look-up hashes.")
     return columns
 
 

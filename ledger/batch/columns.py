@@ -12,6 +12,8 @@ Every buffer is padded with zeros to a multiple of 8 bytes.
                   names: offsets i32[n + 1] | UTF-8                           Struct of Utf8
                   values: offsets i32[n + 1] | bytes                          and Binary; n is the list's last offset
     timestamps    i64[count], minus the batch's base timestamp            Arrow: Int64           if TIMESTAMPS
+    look-up keys  offsets i32[count + 1]                                  Arrow: List of Binary  if LOOK_UP_KEYS
+                  keys: offsets i32[n + 1] | bytes; n is the list's last offset
 
 The offsets of a column begin with 0 and never decrease. The first validity bit of a byte is the lowest bit. A validity
 bit of 1 means that the item exists, and a bit of 0 means that the item is null.
@@ -27,7 +29,7 @@ from itertools import accumulate, chain, islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.header import HEADERS, KEYS, MAX_PLAIN_BYTES, TAGS, TIMESTAMPS
+from ledger.batch.header import HEADERS, KEYS, LOOK_UP_KEYS, MAX_PLAIN_BYTES, TAGS, TIMESTAMPS
 from ledger.batch.strings import Strings
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 
@@ -120,6 +122,24 @@ class HeaderColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUpKeyColumn:
+    """The column of look-up keys, with one list of keys for each message."""
+
+    offsets: NDArray[np.int32]
+    keys: BinaryColumn
+
+    def lists(self) -> list[tuple[bytes, ...]]:
+        """Return the look-up keys of each message, in the order that the producer gave them."""
+        keys = tuple(self.keys.strings())
+        return [keys[first:end] for first, end in pairwise(self.offsets.tolist())]
+
+    def some(self, places: Sequence[int]) -> list[tuple[bytes, ...]]:
+        """Return the look-up keys of the messages at `places`, in this order."""
+        edges = [(int(self.offsets[place]), int(self.offsets[place + 1])) for place in places]
+        return [tuple(self.keys.some(range(first, end))) for first, end in edges]
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """Gives access to the parsed columns of one payload."""
 
@@ -128,12 +148,13 @@ class Columns:
     tags: BinaryColumn | None
     headers: HeaderColumn | None
     timestamp_deltas: NDArray[np.int64] | None
+    look_up_keys: LookUpKeyColumn | None
 
     @classmethod
     def read(cls, source: bytes, start: int, end: int, *, count: int, present: int) -> Columns:
-        """Parse the columns in source[start:end]. The bits KEYS, TAGS, HEADERS and TIMESTAMPS in `present` say
-        which optional columns exist. Raises CorruptBatchError if an offset is wrong, or if the columns do not fill
-        the given bytes exactly."""
+        """Parse the columns in source[start:end]. The bits KEYS, TAGS, HEADERS, TIMESTAMPS and LOOK_UP_KEYS in
+        `present` say which optional columns exist. Raises CorruptBatchError if an offset is wrong, or if the columns
+        do not fill the given bytes exactly."""
         reader = _Reader(source, start, end)
         columns = cls(
             bodies=reader.binary(count),
@@ -141,6 +162,7 @@ class Columns:
             tags=reader.binary(count, nullable=True) if present & TAGS else None,
             headers=reader.headers(count) if present & HEADERS else None,
             timestamp_deltas=reader.int64(count) if present & TIMESTAMPS else None,
+            look_up_keys=reader.look_up_keys(count) if present & LOOK_UP_KEYS else None,
         )
         if reader.position != end:
             raise CorruptBatchError(
@@ -204,6 +226,11 @@ class ColumnWriter:
         self.offsets(map(len, lists), len(lists))
         self.binary([name for headers in lists for name, _ in headers])
         self.binary([value for headers in lists for _, value in headers])
+
+    def look_up_keys(self, lists: Sequence[Sequence[bytes]]) -> None:
+        """Append the column of look-up keys, which has two parts: offsets and keys."""
+        self.offsets(map(len, lists), len(lists))
+        self.binary(list(chain.from_iterable(lists)))
 
     def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:
         """Append the offsets of `count` items, computed from the lengths of the items. Returns the sum of the
@@ -274,6 +301,11 @@ class _Reader:
         offsets = self.offsets(count)
         total = int(offsets[-1])
         return HeaderColumn(offsets, self.binary(total), self.binary(total))
+
+    def look_up_keys(self, count: int) -> LookUpKeyColumn:
+        """Read a column of `count` lists of look-up keys."""
+        offsets = self.offsets(count)
+        return LookUpKeyColumn(offsets, self.binary(int(offsets[-1])))
 
     def int64(self, count: int) -> NDArray[np.int64]:
         """Read a column of `count` signed 64-bit numbers."""

@@ -17,10 +17,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.columns import BinaryColumn, ColumnWriter, HeaderColumn
+from ledger.batch.columns import BinaryColumn, ColumnWriter, HeaderColumn, LookUpKeyColumn
 from ledger.batch.decode import Batch
 from ledger.batch.encode import sealed
-from ledger.batch.header import CUT, HEADERS, KEYS, TAGS, TIMESTAMPS, key_hashes, padded, tag_hashes
+from ledger.batch.header import (
+    CUT,
+    HEADERS,
+    KEYS,
+    LOOK_UP_KEYS,
+    TAGS,
+    TIMESTAMPS,
+    encoded_look_up_hashes,
+    key_hashes,
+    look_up_hashes,
+    padded,
+    tag_hashes,
+)
 from ledger.codec import Codec
 from ledger.errors import InvalidArgumentError
 
@@ -52,11 +64,19 @@ def cut(batch: Batch, places: Sequence[int] | Places) -> bytes:
         taken.put_headers(payload, columns.headers)
     if columns.timestamp_deltas is not None:
         payload.buffer(columns.timestamp_deltas[taken.places].data)
+    present = header.columns & _KEPT_COLUMNS | CUT
+    front: list[bytes | memoryview] = [*_hashes(batch, taken.places)]
+    if columns.look_up_keys is not None and len(items := taken.items(columns.look_up_keys.offsets).places):
+        present |= LOOK_UP_KEYS
+        taken.put_look_up_keys(payload, columns.look_up_keys)
+        hashes = look_up_hashes(batch.data, header)
+        assert hashes is not None
+        front.append(encoded_look_up_hashes(hashes[items]))
     return sealed(
         payload,
-        [*_hashes(batch, taken.places), _encoded_places(batch, taken.places)],
+        [*front, _encoded_places(batch, taken.places)],
         Codec(header.codec) if payload.size >= _SMALL_BYTES else Codec.NONE,
-        columns=header.columns & _KEPT_COLUMNS | CUT,
+        columns=present,
         count=len(taken.places),
         largest=largest,
         epoch=header.epoch,
@@ -118,12 +138,23 @@ class _Taken:
 
     def put_headers(self, payload: ColumnWriter, column: HeaderColumn) -> None:
         """Append the headers of the taken messages to the payload."""
-        edges = column.offsets
-        _put_offsets(payload, edges[self.places + 1] - edges[self.places])
-        firsts, ends = edges[self.firsts].astype(np.int64), edges[self.ends].astype(np.int64)
-        pairs = _Taken(_ranges(firsts, ends), firsts, ends)
+        self._put_lengths(payload, column.offsets)
+        pairs = self.items(column.offsets)
         pairs.put_strings(payload, column.names)
         pairs.put_strings(payload, column.values)
+
+    def put_look_up_keys(self, payload: ColumnWriter, column: LookUpKeyColumn) -> None:
+        """Append the look-up keys of the taken messages to the payload."""
+        self._put_lengths(payload, column.offsets)
+        self.items(column.offsets).put_strings(payload, column.keys)
+
+    def items(self, offsets: NDArray[np.int32]) -> _Taken:
+        """Return the items of the taken lists. List i has the items offsets[i] to offsets[i + 1] - 1."""
+        firsts, ends = offsets[self.firsts].astype(np.int64), offsets[self.ends].astype(np.int64)
+        return _Taken(_ranges(firsts, ends), firsts, ends)
+
+    def _put_lengths(self, payload: ColumnWriter, offsets: NDArray[np.int32]) -> None:
+        _put_offsets(payload, offsets[self.places + 1] - offsets[self.places])
 
 
 def _ranges(firsts: Places, ends: Places) -> Places:

@@ -86,6 +86,11 @@ class Batch:
         headers = self._columns.headers
         return [()] * len(self) if headers is None else headers.lists()
 
+    def look_up_keys(self) -> list[tuple[bytes, ...]]:
+        """Return the look-up keys of each message, () for a message without look-up keys."""
+        column = self._columns.look_up_keys
+        return [()] * len(self) if column is None else column.lists()
+
     def timestamps_ms(self) -> list[int]:
         """Return the timestamp of each message, in ms since 1970."""
         deltas = self._columns.timestamp_deltas

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar, cast
 
 import numpy as np
@@ -17,12 +18,14 @@ from ledger.batch.header import (
     HEADER_BYTES,
     HEADERS,
     KEYS,
+    LOOK_UP_KEYS,
     MAX_COUNT,
     MAX_PLAIN_BYTES,
     TAGS,
     TIMED,
     TIMESTAMPS,
     BatchHeader,
+    encoded_look_up_hashes,
     seal,
 )
 from ledger.batch.strings import Strings
@@ -48,19 +51,22 @@ def encode(
     tags: Sequence[str | None] | None = None,
     headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
     timestamps_ms: Sequence[int] | None = None,
+    look_up_keys: Sequence[Sequence[bytes]] | None = None,
     timed: TimedColumn | None = None,
     half: HalfColumn | None = None,
     codec: Codec = Codec.NONE,
 ) -> bytes:
     """Return the bytes of one batch of 1..65,535 messages.
 
-    Each of `keys`, `tags`, `headers` and `timestamps_ms` is None or has one item for each message. Without
-    `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. With `timed`, the batch is a timed batch: it
-    waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. With `half`,
-    the batch is a half batch of a transaction. It is not both. A payload that the codec does not make smaller is stored
-    uncompressed. Raises InvalidArgumentError.
+    Each of `keys`, `tags`, `headers`, `timestamps_ms` and `look_up_keys` is None or has one item for each message.
+    Without `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. With `timed`, the batch is a timed
+    batch: it waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. With
+    `half`, the batch is a half batch of a transaction. It is not both. A payload that the codec does not make smaller
+    is stored uncompressed. Raises InvalidArgumentError.
     """
-    check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
+    check_counts(
+        len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms, look_up_keys=look_up_keys
+    )
     present = 0
     front: list[bytes | memoryview] = []
     payload = ColumnWriter()
@@ -77,6 +83,9 @@ def encode(
     if timestamps_ms is not None:
         present |= TIMESTAMPS
         payload.buffer(_deltas(timestamps_ms, base_timestamp_ms).data)
+    if look_up_keys is not None and any(look_up_keys):
+        present |= LOOK_UP_KEYS
+        front.append(put_look_up_keys(payload, look_up_keys))
     if timed is not None:
         check_counts(len(values), delivery_times=timed.times_ms)
         present |= TIMED
@@ -167,6 +176,12 @@ def check_counts(count: int, **columns: Sized | None) -> None:
             raise InvalidArgumentError(
                 f"A batch of {count} messages was given {len(column)} {name}: give one for each message."
             )
+
+
+def put_look_up_keys(payload: ColumnWriter, look_up_keys: Sequence[Sequence[bytes]]) -> bytes:
+    """Append the column of look-up keys to the payload, and return the column of their hashes."""
+    payload.look_up_keys(look_up_keys)
+    return encoded_look_up_hashes(hashes_of_keys(list(chain.from_iterable(look_up_keys))))
 
 
 def _keys(payload: ColumnWriter, keys: Sequence[bytes | None]) -> memoryview | None:

@@ -1,7 +1,7 @@
 """Makes batches of messages that wait in timed batches: the batch that delivers them, and the batch that copies them.
 
-Keys, tags and headers are taken over as bytes, and nothing is decoded to text. So a message with bytes that are not
-UTF-8 reaches its target as it would without a delivery time.
+Keys, look-up keys, tags and headers are taken over as bytes, and nothing is decoded to text. So a message with bytes
+that are not UTF-8 reaches its target as it would without a delivery time.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ledger.batch.columns import BinaryColumn, ColumnWriter
 from ledger.batch.decode import Batch
-from ledger.batch.encode import check_counts, sealed
-from ledger.batch.header import COPIED, FIRED, HEADERS, KEYS, TAGS, TIMED, TIMESTAMPS
+from ledger.batch.encode import check_counts, put_look_up_keys, sealed
+from ledger.batch.header import COPIED, FIRED, HEADERS, KEYS, LOOK_UP_KEYS, TAGS, TIMED, TIMESTAMPS
 from ledger.batch.timed import FiredColumn, TimedColumn, encoded_identities
 from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, InvalidArgumentError
@@ -53,8 +53,8 @@ class Waiting:
 def firing_batch(
     messages: Waiting, *, topic_id: int, queue: int, first_sequence: int, codec: Codec = Codec.NONE
 ) -> bytes:
-    """Return the batch that delivers the messages to this target queue. The messages keep value, key, tag, headers and
-    timestamp, and get the header DELIVER_AT.
+    """Return the batch that delivers the messages to this target queue. The messages keep value, key, look-up keys,
+    tag, headers and timestamp, and get the header DELIVER_AT.
 
     Raises CorruptBatchError if a batch does not have a message at one of the places, and InvalidArgumentError if the
     messages are too many or too large for one batch.
@@ -139,6 +139,10 @@ class _Picked:
         if (times != base).any():
             present |= TIMESTAMPS
             payload.buffer((times - base).astype("<i8").data)
+        look_up_keys = self._gathered(_look_up_keys_at)
+        if any(look_up_keys):
+            present |= LOOK_UP_KEYS
+            front.append(put_look_up_keys(payload, look_up_keys))
         return sealed(
             payload,
             [*front, *columns],
@@ -172,6 +176,11 @@ def _timestamps_at(batch: Batch, places: list[int]) -> list[int]:
     if deltas is None:
         return [base] * len(places)
     return list((deltas[places] + np.int64(base)).tolist())  # wraps around, as `Batch.timestamps_ms` does
+
+
+def _look_up_keys_at(batch: Batch, places: list[int]) -> list[tuple[bytes, ...]]:
+    column = batch.columns.look_up_keys
+    return [()] * len(places) if column is None else column.some(places)
 
 
 def _strings(column: BinaryColumn | None, places: list[int]) -> list[bytes | None]:

@@ -7,7 +7,7 @@ is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
-      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to DECIDED below)
+      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to LOOK_UP_KEYS below)
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
@@ -20,6 +20,7 @@ is padded with zeros.
      56        base timestamp i64, ms
      64        tag hashes i64[count]      if TAGS; 0: no tag
                key hashes u64[count]      if KEYS; 0: no key
+               n u64 | look-up hashes u64[n]     if LOOK_UP_KEYS: one hash for each look-up key of each message
                target topic id u32 | target queue u32 | delivery times i64[count], ms     if TIMED. See timed.py
                identities u64[count] | delivery times i64[count], ms     if FIRED
                identities u64[count]      if COPIED
@@ -58,7 +59,8 @@ COPIED = 1 << 6
 CUT = 1 << 7
 HALF = 1 << 8
 DECIDED = 1 << 9
-ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT | HALF | DECIDED
+LOOK_UP_KEYS = 1 << 10
+ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT | HALF | DECIDED | LOOK_UP_KEYS
 # Columns of special batches. A batch has one of these combinations.
 EXCLUSIVE_COLUMNS = TIMED | FIRED | COPIED | CUT | HALF | DECIDED
 EXCLUSIVE_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED, CUT, HALF, DECIDED))
@@ -75,6 +77,7 @@ _FIXED = struct.Struct("<IIBBHIIIIIIIQQq")
 _CRC = struct.Struct("<I")
 _PLACE = struct.Struct("<II")
 _PLACE_POSITION = 32
+_NUMBER = struct.Struct("<Q")
 _CRC_POSITION = 4
 _CRC_FROM = 8
 HEADER_BYTES = _FIXED.size
@@ -94,9 +97,9 @@ assert ROW.itemsize == HEADER_BYTES
 class BatchHeader:
     """The fields of the fixed header.
 
-    `parse` reads only the header. `ledger.batch.check` compares the header with the rest of the batch. Treat the
-    fields of a header as constants. The class is not `frozen`, because a frozen dataclass takes four times as long
-    to create."""
+    `parse` reads only the header, and the number of look-up hashes, which stands behind the other hashes.
+    `ledger.batch.check` compares the header with the rest of the batch. Treat the fields of a header as constants. The
+    class is not `frozen`, because a frozen dataclass takes four times as long to create."""
 
     crc: int
     # A number and not a `Codec`, so that a codec that this program does not know is reported by `check`.
@@ -112,6 +115,8 @@ class BatchHeader:
     producer_id: int
     first_sequence: int
     base_timestamp_ms: int
+    # How many hashes of look-up keys the batch has. Not part of the 64 bytes.
+    look_up_hash_count: int = 0
 
     @classmethod
     def parse(cls, data: Buffer) -> BatchHeader:
@@ -129,7 +134,10 @@ class BatchHeader:
                 f"A batch has format version {version}, and this program knows version {VERSION}: upgrade the older "
                 f"program."
             )
-        return cls(crc, *fields)
+        header = cls(crc, *fields)
+        if header.columns & LOOK_UP_KEYS:
+            header.look_up_hash_count = _look_up_hash_count(data, header.columns, header.count)
+        return header
 
     def pack(self) -> bytes:
         """Return the 64 bytes of the header. The field `crc` is written as it is and not computed."""
@@ -154,12 +162,12 @@ class BatchHeader:
     @property
     def hashes_end(self) -> int:
         """The position of the first byte after the hash columns, counted from the first byte of the batch."""
-        return hashes_end(self.columns, self.count)
+        return hashes_end(self.columns, self.count, self.look_up_hash_count)
 
     @property
     def payload_position(self) -> int:
         """The position of the payload in bytes, counted from the first byte of the batch."""
-        position = hashes_end(self.columns, self.count)
+        position = self.hashes_end
         if self.columns & TIMED:
             position += 8 + 8 * self.count
         if self.columns & FIRED:
@@ -175,9 +183,26 @@ class BatchHeader:
         return position
 
 
-def hashes_end(columns: int, count: int) -> int:
-    """Return the position of the first byte after the hash columns of a batch with these columns and messages."""
-    return HEADER_BYTES + 8 * count * ((columns & TAGS != 0) + (columns & KEYS != 0))
+def hashes_end(columns: int, count: int, look_up_hash_count: int) -> int:
+    """Return the position of the first byte after the hash columns of a batch with these columns, `count` messages, and
+    `look_up_hash_count` hashes of look-up keys."""
+    end = HEADER_BYTES + 8 * count * ((columns & TAGS != 0) + (columns & KEYS != 0))
+    return end + _NUMBER.size + 8 * look_up_hash_count if columns & LOOK_UP_KEYS else end
+
+
+def hashes_end_in(data: Buffer, columns: int, count: int) -> int:
+    """Return the position of the first byte after the hash columns of the batch `data`. Raises CorruptBatchError if the
+    batch ends before its number of look-up hashes."""
+    more = _look_up_hash_count(data, columns, count) if columns & LOOK_UP_KEYS else 0
+    return hashes_end(columns, count, more)
+
+
+def _look_up_hash_count(data: Buffer, columns: int, count: int) -> int:
+    position = hashes_end(columns & ~LOOK_UP_KEYS, count, 0)
+    if len(data) < position + _NUMBER.size:
+        raise CorruptBatchError(f"A batch of {len(data)} bytes ends before its number of look-up hashes.")
+    number: int = _NUMBER.unpack_from(data, position)[0]
+    return number
 
 
 def padded(size: int) -> int:
@@ -219,7 +244,32 @@ def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.ui
     header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None
-    return np.frombuffer(data, "<u8", header.count, header.hashes_end - 8 * header.count)
+    return np.frombuffer(data, "<u8", header.count, HEADER_BYTES + (8 * header.count if header.columns & TAGS else 0))
+
+
+def look_up_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
+    """Return the hashes of the look-up keys of all messages as a view of `data`, or None if no message has a look-up
+    key. If `header` is None, parse the header of `data`."""
+    header = header or BatchHeader.parse(data)
+    if not header.columns & LOOK_UP_KEYS:
+        return None
+    count = header.look_up_hash_count
+    return np.frombuffer(data, "<u8", count, header.hashes_end - 8 * count)
+
+
+def indexed_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
+    """Return the hashes of all keys and look-up keys of a batch, by which the key index finds it. The hash 0 stands for
+    no key. Return None if no message has a key. If `header` is None, parse the header of `data`."""
+    header = header or BatchHeader.parse(data)
+    keys, more = key_hashes(data, header), look_up_hashes(data, header)
+    if keys is None or more is None:
+        return more if keys is None else keys
+    return np.concatenate((keys, more))
+
+
+def encoded_look_up_hashes(hashes: NDArray[np.uint64]) -> bytes:
+    """Return the bytes of the column of look-up hashes."""
+    return _NUMBER.pack(len(hashes)) + hashes.astype("<u8").tobytes()
 
 
 def cut_places(data: Buffer, header: BatchHeader) -> NDArray[np.uint16] | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.header import COPIED, FIRED, HEADER_BYTES, TIMED, BatchHeader, Buffer, hashes_end
+from ledger.batch.header import COPIED, FIRED, HEADER_BYTES, TIMED, BatchHeader, Buffer, hashes_end_in
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 from ledger.timed import MAX_DELIVERY_MS, MAX_IDENTITY
 
@@ -71,8 +71,13 @@ def target_of(data: Buffer) -> tuple[int, int] | None:
     if len(data) < HEADER_BYTES:
         return None
     columns, count = _COLUMNS_AND_COUNT.unpack_from(data, _COLUMNS_POSITION)
-    position = hashes_end(columns, count)
-    if not columns & TIMED or len(data) < position + _TARGET.size:
+    if not columns & TIMED:
+        return None
+    try:
+        position = hashes_end_in(data, columns, count)
+    except CorruptBatchError:
+        return None
+    if len(data) < position + _TARGET.size:
         return None
     topic_id, queue = _TARGET.unpack_from(data, position)
     return topic_id, queue

@@ -21,7 +21,7 @@ from ledger.batch.header import (
     HEADER_BYTES,
     BatchHeader,
     Buffer,
-    hashes_end,
+    hashes_end_in,
     seal,
 )
 from ledger.consumer_groups import validate_group_name
@@ -112,8 +112,13 @@ def half_target_of(data: Buffer) -> tuple[int, int] | None:
     if len(data) < HEADER_BYTES:
         return None
     columns, count = _COLUMNS_AND_COUNT.unpack_from(data, _COLUMNS_POSITION)
-    position = hashes_end(columns, count)
-    if not columns & HALF or len(data) < position + _TARGET.size:
+    if not columns & HALF:
+        return None
+    try:
+        position = hashes_end_in(data, columns, count)
+    except CorruptBatchError:
+        return None
+    if len(data) < position + _TARGET.size:
         return None
     topic_id, queue = _TARGET.unpack_from(data, position)
     return topic_id, queue

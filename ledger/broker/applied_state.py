@@ -6,7 +6,7 @@ ever rolled back, because a committed entry never changes.
 
 from __future__ import annotations
 
-from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, indexed_hashes, tag_hashes
 from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.timed.applied_timed import AppliedTimed, Delivery
@@ -63,7 +63,7 @@ class AppliedState:
         # Indexes whose `put` may be repeated come first: if a later step fails, the entry is applied again.
         if name == TIMED_TOPIC:
             self.timed.put(header, batch, body)
-        if (hashes := key_hashes(body, batch)) is not None:
+        if (hashes := indexed_hashes(body, batch)) is not None:
             self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body, batch), header.count

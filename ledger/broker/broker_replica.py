@@ -25,6 +25,7 @@ from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
+from ledger.broker.produce.column_levels import needed_level
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -329,7 +330,17 @@ class BrokerReplica:
         now_ms = 0 if timed is None else self.driver.now_ms()
         room = DEFAULT_ROOM if timed is None else self._timed_room()
         decision = ProduceDecisions.decide(
-            header, self.state, projected, self._pending_batches, obstacle, self.no_room, timed, now_ms, room
+            header,
+            self.state,
+            projected,
+            self._pending_batches,
+            obstacle,
+            self.no_room,
+            timed,
+            now_ms,
+            room,
+            header.columns,
+            self.feature_level.may_reach(needed_level(header.columns)),
         )
         match decision:
             case AppendBatch():

@@ -71,6 +71,13 @@ class FeatureLevel:
                 return
             await asyncio.sleep(_REACH_LOOK_S)
 
+    def may_reach(self, level: int) -> bool:
+        """Return False if a member has said that its program does not support the feature level `level`."""
+        if self._replica.state.feature_level >= level:
+            return True
+        # A member that has not answered this leader yet has level 0.
+        return all(not 0 < each.feature_level < level for each in self._replica.driver.raft.progress.values())
+
     async def raise_to_supported(self) -> None:
         """If this node leads and all members support a higher level than the shard has, raise the level and return when
         it is applied. Raises LedgerError if the level cannot be raised now."""

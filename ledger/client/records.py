@@ -34,8 +34,8 @@ class Message(NamedTuple, Generic[Received]):
 
     `value` is bytes, or what the consumer's `deserializer` made of them. `timestamp_ms` is the time that the producer
     gave to the message, and `append_time_ms` is the time at which the leader appended the message; both are in
-    milliseconds since 1970. `term` is the Raft term of the message's entry. `Message` is a named tuple, because a
-    consumer makes millions of messages a second.
+    milliseconds since 1970. `term` is the Raft term of the message's entry. `look_up_keys` are further keys by which
+    the message is found. `Message` is a named tuple, because a consumer makes millions of messages a second.
     """
 
     topic: str
@@ -48,6 +48,7 @@ class Message(NamedTuple, Generic[Received]):
     tag: str | None
     headers: tuple[tuple[str, bytes], ...]
     term: int
+    look_up_keys: tuple[bytes, ...] = ()
 
     @property
     def id(self) -> str:
@@ -136,7 +137,8 @@ class WaitingMessage:
 
     `handle` is what cancel() of a producer takes. `topic` and `queue` are the queue to which the message will be
     delivered; `topic` is "" if it was deleted. `deliver_at` is in UTC, and `size` is the number of bytes of the value.
-    `value` and `headers` are empty in lists. `unreadable` says why a node cannot read the message, and is "" if it can.
+    `value`, `headers` and `look_up_keys` are empty in lists. `unreadable` says why a node cannot read the message, and
+    is "" if it can.
     """
 
     handle: str
@@ -150,6 +152,7 @@ class WaitingMessage:
     value: bytes = b""
     headers: tuple[tuple[str, bytes], ...] = ()
     unreadable: str = ""
+    look_up_keys: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

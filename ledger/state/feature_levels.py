@@ -12,7 +12,8 @@ Two programs of different versions must compute the same state from the same ent
     3  waiting messages: the topic `%TIMED`, the commands SettleTimed and CancelTimed, and batches that deliver waiting
        messages
     4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches;
-       shared consumer groups: the commands CreateConsumerGroup and ChangeLeases
+       shared consumer groups: the commands CreateConsumerGroup and ChangeLeases;
+       messages with look-up keys: batches with the column LOOK_UP_KEYS
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -33,3 +34,5 @@ TIMED = 3
 TRANSACTIONS = 4
 # From this level on, `State` has modes of consumer groups and leases (group_modes.py, lease_table.py).
 SHARED_GROUPS = 4
+# From this level on, a leader takes batches with look-up keys (produce_decisions.py).
+LOOK_UP_KEYS = 4

@@ -358,7 +358,7 @@ class ListTimedResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[ListedMessage, _Mapping]]] = ..., next: _Optional[_Union[WaitingPlace, _Mapping]] = ..., waiting: _Optional[int] = ..., waiting_bytes: _Optional[int] = ...) -> None: ...
 
 class ListedMessage(_message.Message):
-    __slots__ = ("place", "topic_id", "queue", "timestamp_ms", "key", "tag", "size", "value", "headers", "unreadable")
+    __slots__ = ("place", "topic_id", "queue", "timestamp_ms", "key", "tag", "size", "value", "headers", "unreadable", "look_up_keys")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -369,6 +369,7 @@ class ListedMessage(_message.Message):
     VALUE_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    LOOK_UP_KEYS_FIELD_NUMBER: _ClassVar[int]
     place: WaitingPlace
     topic_id: int
     queue: int
@@ -379,7 +380,8 @@ class ListedMessage(_message.Message):
     value: bytes
     headers: _containers.RepeatedCompositeFieldContainer[ListedHeader]
     unreadable: str
-    def __init__(self, place: _Optional[_Union[WaitingPlace, _Mapping]] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., key: _Optional[bytes] = ..., tag: _Optional[str] = ..., size: _Optional[int] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[ListedHeader, _Mapping]]] = ..., unreadable: _Optional[str] = ...) -> None: ...
+    look_up_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, place: _Optional[_Union[WaitingPlace, _Mapping]] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., key: _Optional[bytes] = ..., tag: _Optional[str] = ..., size: _Optional[int] = ..., value: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[ListedHeader, _Mapping]]] = ..., unreadable: _Optional[str] = ..., look_up_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListedHeader(_message.Message):
     __slots__ = ("name", "value")

@@ -72,9 +72,9 @@ class KeyIndex:
 
     def put(self, topic_id: int, position: int, size: int, append_time_ms: int, key_hashes: Hashes) -> None:
         """Add the batch of the topic that is in the CommitLog's entry of `size` bytes at `position`. `key_hashes`
-        has one hash for each message, 0 if the message has no key. Batches are added in the order of the log. If
-        the batch was added before, nothing happens, so a caller may repeat the call. If the call raises an error,
-        the batch was not added."""
+        has the hash of each key of its messages, and 0 for a message without a key. Batches are added in the order of
+        the log. If the batch was added before, nothing happens, so a caller may repeat the call. If the call raises an
+        error, the batch was not added."""
         if self._files and position <= self._files[-1].last_position:
             return
         hashes = hashes_of_topic(topic_id, key_hashes)
@@ -251,8 +251,8 @@ class KeySearch:
 
 
 def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
-    """Return the hashes that a batch of the topic has in the index, distinct and ascending. `key_hashes` has one
-    hash for each message, 0 if the message has no key."""
+    """Return the hashes that a batch of the topic has in the index, distinct and ascending. `key_hashes` has
+    the hash of each key of the batch's messages, and 0 for a message without a key."""
     if len(key_hashes) == 1 and key_hashes[0]:  # one at a time, numpy's bookkeeping costs more than the work
         return key_hashes ^ np.uint64(_of_topic(topic_id))
     return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.batch import encode, key_hashes, tag_hashes
+from ledger.batch import encode, indexed_hashes, tag_hashes
 from store import (
     Checkpoint,
     CommitLog,
@@ -158,7 +158,7 @@ def append_batch(
     (header,) = log.append([draft], term=term, commit=known, now_ms=1_700_000_000_000 + number)
     if queues is not None:
         queues.get(TOPIC, queue).put(draft.base_offset, header.position, header.size, tag_hashes(body), 2)
-    hashes = key_hashes(body)
+    hashes = indexed_hashes(body)
     if keys is not None and hashes is not None:
         keys.put(TOPIC, header.position, header.size, header.append_time_ms, hashes)
     return header

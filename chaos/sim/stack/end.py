@@ -11,7 +11,7 @@ import numpy as np
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.invariants import Invariants
 from chaos.sim.stack.node_part import NodePart
-from ledger.batch import key_hashes
+from ledger.batch import indexed_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from store import EntryKind
 
@@ -93,7 +93,7 @@ def _wrong_keys(replica: BrokerReplica) -> str | None:
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):
         header, body = log.entry(index)
-        if header.kind is EntryKind.BATCH and (hashes := key_hashes(body)) is not None:
+        if header.kind is EntryKind.BATCH and (hashes := indexed_hashes(body)) is not None:
             for key_hash in np.unique(hashes[hashes != 0]).tolist():
                 in_log[header.topic_id, key_hash].append(header.position)
     for (topic_id, key_hash), positions in in_log.items():

@@ -179,6 +179,7 @@ async def _send_again(producer: AsyncProducer, message: Message) -> bool:
             tag=message.tag,
             headers=[(header, value) for header, value in message.headers if header not in MOVED_HEADERS],
             timestamp_ms=message.timestamp_ms,
+            look_up_keys=message.look_up_keys,
             queue=queue,
         )
     except (UnknownTopicError, UnknownQueueError):

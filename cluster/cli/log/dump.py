@@ -130,14 +130,15 @@ def _batch_row(header: Header, batch: BatchHeader) -> DumpLine:
 
 def _message_rows(header: Header, body: bytes) -> Iterator[DumpLine]:
     batch = Batch(body)
-    columns = zip(batch.values(), batch.keys(), batch.tags(), batch.timestamps_ms(), strict=True)
-    for offset, (value, key, tag, timestamp_ms) in enumerate(columns, header.base_offset):
+    columns = zip(batch.values(), batch.keys(), batch.tags(), batch.timestamps_ms(), batch.look_up_keys(), strict=True)
+    for offset, (value, key, tag, timestamp_ms, look_up_keys) in enumerate(columns, header.base_offset):
         fields = {
             "type": "message", "index": header.index, "topic_id": header.topic_id, "queue": header.queue,
             "offset": offset, "timestamp_ms": timestamp_ms, "key": None if key is None else _preview(key), "tag": tag,
-            "bytes": len(value), "preview": _preview(value),
+            "look_up_keys": list(map(_preview, look_up_keys)), "bytes": len(value), "preview": _preview(value),
         }  # fmt: skip
         parts = [f"key {fields['key']}" if key is not None else "", f"tag {tag}" if tag is not None else ""]
+        parts += [f"look-up key {each}" for each in map(_preview, look_up_keys)]
         named = "".join(f", {part}" for part in parts if part)
         yield f"{'':10} message {offset}: {len(value)} bytes{named}: {fields['preview']}", fields
 

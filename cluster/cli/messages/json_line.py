@@ -1,9 +1,10 @@
 """Reads a message from a JSON line in the form that `ledgermq consume --format json` prints. No I/O.
 
     {"key": "k", "tag": null, "headers": [{"name": "trace", "value_base64": "/w=="}], "value": "text",
-     "deliver_at": "2026-11-21T08:30:00Z", ...}
+     "look_up_keys": ["order-17", {"base64": "/w=="}], "deliver_at": "2026-11-21T08:30:00Z", ...}
 
-A key, a value or a header's value that is not UTF-8 is base64, in a field with the suffix _base64. The fields that say
+A key, a value or a header's value that is not UTF-8 is base64, in a field with the suffix _base64. A look-up key that
+is not UTF-8 is an object with the field base64. The fields that say
 where the printed message was (topic, queue, offset, append_time_ms, term) are accepted and have no effect.
 """
 
@@ -19,7 +20,19 @@ from cluster.load.line_sender import Headers, Labels, LineMessage
 from ledger.timed import DELIVER_AT
 
 _OF_THE_PLACE = frozenset({"topic", "queue", "offset", "append_time_ms", "term"})
-_READ = frozenset({"key", "key_base64", "value", "value_base64", "tag", "headers", "timestamp_ms", "deliver_at"})
+_READ = frozenset(
+    {
+        "key",
+        "key_base64",
+        "value",
+        "value_base64",
+        "tag",
+        "headers",
+        "look_up_keys",
+        "timestamp_ms",
+        "deliver_at",
+    }
+)
 
 
 class _NotAMessageError(Exception):
@@ -29,7 +42,8 @@ class _NotAMessageError(Exception):
 def message_of(line: bytes, labels: Labels) -> LineMessage | str:
     """Return the message that the JSON line describes, or a text that says why it is none.
 
-    The key and the tag of `labels` apply if the line has none. The headers of `labels` follow those of the line.
+    The key and the tag of `labels` apply if the line has none. The headers and look-up keys of `labels` follow those of
+    the line.
     """
     try:
         return _message(_parsed(line), labels)
@@ -75,7 +89,27 @@ def _message(fields: dict[str, Any], labels: Labels) -> LineMessage:
         headers + labels.headers,
         time,
         deliver_at,
+        _look_up_keys_of(fields),
     )
+
+
+def _look_up_keys_of(fields: dict[str, Any]) -> tuple[bytes, ...]:
+    keys = fields.get("look_up_keys") or []
+    if not isinstance(keys, list):
+        raise _NotAMessageError('the field look_up_keys must be a list such as ["order-17"]')
+    return tuple(_look_up_key_of(key) for key in keys)
+
+
+def _look_up_key_of(key: object) -> bytes:
+    if isinstance(key, str):
+        found = _bytes_of({"look_up_keys": key}, "look_up_keys")
+    elif isinstance(key, dict) and key.keys() == {"base64"}:
+        found = _bytes_of({"look_up_keys_base64": key["base64"]}, "look_up_keys")
+    else:
+        found = None
+    if found is None:
+        raise _NotAMessageError('each look-up key must be a string, or an object such as {"base64": "/w=="}')
+    return found
 
 
 def _moment_of(fields: dict[str, Any]) -> datetime | None:

@@ -75,7 +75,7 @@ def get(place: MessageId, bootstrap: str, output: str) -> None:
 
 @message.command()
 @click.option("--topic", required=True, help="Topic to search, in all its queues.", shell_complete=topic_names)
-@click.option("--key", required=True, help="Key of the messages.")
+@click.option("--key", required=True, help="Key of the messages, or one of their look-up keys.")
 @click.option(
     "--from",
     "begin",
@@ -96,8 +96,10 @@ def get(place: MessageId, bootstrap: str, output: str) -> None:
 def query(
     topic: str, key: str, begin: datetime | None, end: datetime | None, most: int, bootstrap: str, output: str
 ) -> None:
-    """Find messages by their key, and print the newest messages first. With --format json, each line is a JSON
-    object."""
+    """Find messages by their key or a look-up key, and print the newest messages first.
+
+    With --format json, each line is a JSON object.
+    """
 
     async def work() -> list[Message]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -135,6 +137,7 @@ def _described(found: Message) -> str:
         parts.append(f"key {shown(found.key)}")
     if found.tag is not None:
         parts.append(f"tag {found.tag}")
+    parts += [f"look-up key {shown(key)}" for key in found.look_up_keys]
     parts += [f"{name}: {shown(value)}" for name, value in found.headers]
     return ", ".join(parts)
 

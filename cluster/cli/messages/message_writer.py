@@ -107,8 +107,21 @@ def _as_json(message: Message) -> dict[str, object]:
         "tag": message.tag,
         "headers": [{"name": name, **bytes_as_json("value", value)} for name, value in message.headers],
         **bytes_as_json("value", message.value),
+        **look_up_keys_as_json(message.look_up_keys),
         **({} if deliver_at is None else {"deliver_at": deliver_at.isoformat(timespec="milliseconds")}),
     }
+
+
+def look_up_keys_as_json(keys: Sequence[bytes]) -> dict[str, object]:
+    """Return the field `look_up_keys`, or no field if there are no keys."""
+    return {"look_up_keys": list(map(_key_as_json, keys))} if keys else {}
+
+
+def _key_as_json(key: bytes) -> str | dict[str, str]:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(key).decode("ascii")}
 
 
 def bytes_as_json(name: str, data: bytes | None) -> dict[str, str | None]:

@@ -29,7 +29,7 @@ from cluster.cli.stopping import run_until_stopped
 from cluster.load.line_sender import Headers, Labels, LineMessage, LineOrigin, LineSender
 from cluster.load.line_splitter import LONGEST_LINE_BYTES
 from ledger.client.producer.producer import AsyncProducer
-from ledger.limits import validate_headers
+from ledger.limits import validate_headers, validate_look_up_keys
 
 T = TypeVar("T")
 
@@ -73,6 +73,13 @@ class Plan:
     "--key-separator", type=Separator(), help="Text between key and value in each line.  [default: lines have no key]"
 )
 @click.option("--tag", help="Tag of all messages.  [default: no tag]")
+@click.option(
+    "--look-up-key",
+    "look_up_keys",
+    multiple=True,
+    help="A further key by which `ledgermq message query` finds the messages. Repeat it for more keys.  "
+    "[default: none]",
+)
 @click.option(
     "-H",
     "--header",
@@ -136,6 +143,7 @@ def produce(
     key: str | None,
     key_separator: bytes | None,
     tag: str | None,
+    look_up_keys: tuple[str, ...],
     headers: Headers,
     queue: int | None,
     separator: bytes | None,
@@ -153,8 +161,9 @@ def produce(
     """Send each line of FILE to TOPIC as one message, without the line end. The default FILE is standard input.
 
     With --format json, each line is a JSON object as `ledgermq consume --format json` prints it, so that one command
-    can be piped into the other. Key, tag, headers, timestamp, delivery time (deliver_at) and value are sent; the queue
-    is chosen again. --key, --tag, --delay and --deliver-at apply to lines that have no key, tag or delivery time.
+    can be piped into the other. Key, tag, headers, look-up keys, timestamp, delivery time (deliver_at) and value are
+    sent; the queue is chosen again. --key, --tag, --delay and --deliver-at apply to lines that have no key, tag or
+    delivery time. The headers and keys of -H and --look-up-key follow those of the line.
 
     With --delay or --deliver-at, messages wait in the cluster until their time: `ledgermq timer list` shows them.
 
@@ -168,10 +177,14 @@ def produce(
     if tag == "":
         raise click.UsageError("the tag must not be empty: leave out --tag")
     validate_headers(len(headers), sum(len(name.encode(errors="replace")) + len(value) for name, value in headers))
+    more_keys = tuple(dict.fromkeys(map(os.fsencode, look_up_keys)))
+    validate_look_up_keys(len(more_keys))
     is_json = (form or output) == "json" if template is None else False
     if is_json and (key_separator is not None or separator is not None):
         raise click.UsageError("JSON lines need neither --separator nor --key-separator: leave them out")
-    labels = Labels(None if key is None else os.fsencode(key), tag, queue, headers, deliver_at, _delay(delay))
+    labels = Labels(
+        None if key is None else os.fsencode(key), tag, queue, headers, deliver_at, _delay(delay), more_keys
+    )
     if template is None:
         source: Source | MessageTemplate = _source(file, separator, is_json=is_json)
     elif file != "-" or key_separator is not None or separator is not None or form is not None:

@@ -12,7 +12,13 @@ import click
 
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message import shown
-from cluster.cli.messages.message_writer import MessageWriter, bytes_as_json, shown_on, text_format
+from cluster.cli.messages.message_writer import (
+    MessageWriter,
+    bytes_as_json,
+    look_up_keys_as_json,
+    shown_on,
+    text_format,
+)
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
@@ -159,12 +165,22 @@ def _as_json(message: WaitingMessage) -> dict[str, object]:
 
 def _content(message: WaitingMessage) -> dict[str, object]:
     headers = [{"name": name, **bytes_as_json("value", value)} for name, value in message.headers]
-    return {"headers": headers, **bytes_as_json("value", message.value)}
+    return {"headers": headers, **look_up_keys_as_json(message.look_up_keys), **bytes_as_json("value", message.value)}
 
 
 def _as_message(found: WaitingMessage) -> Message:
     return Message(
-        found.topic, found.queue, -1, found.timestamp_ms, 0, found.key, found.value, found.tag, found.headers, 0
+        found.topic,
+        found.queue,
+        -1,
+        found.timestamp_ms,
+        0,
+        found.key,
+        found.value,
+        found.tag,
+        found.headers,
+        0,
+        found.look_up_keys,
     )
 
 
@@ -174,6 +190,7 @@ def _described(found: WaitingMessage) -> str:
         parts.append(f"key {shown(found.key)}")
     if found.tag is not None:
         parts.append(f"tag {found.tag}")
+    parts += [f"look-up key {shown(key)}" for key in found.look_up_keys]
     parts += [f"{name}: {shown(value)}" for name, value in found.headers]
     if found.unreadable:
         parts.append(f"unreadable: {found.unreadable}")

@@ -145,6 +145,7 @@ class QueueClaims:
             keys=[batch.keys()[at]],
             tags=[batch.tags()[at]],
             headers=[headers],
+            look_up_keys=[batch.look_up_keys()[at]],
         )
 
     def _message(self, wanted: MessageMove) -> tuple[Batch, int]:

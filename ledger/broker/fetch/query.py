@@ -1,4 +1,4 @@
-"""Answers queries that look up messages by their key. A result has the batches that the key index finds, newest
+"""Answers queries that look up messages by one of their keys. A result has the batches that the key index finds, newest
 first, with the bytes that the log stores. The broker decodes no message. The key hashes at the front of a batch say
 how many of its messages can have the key. The client compares the keys themselves. The bytes of one result and its
 steps through the key index are limited. The result says at which position of the log the next query continues. Log
@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger.batch import key_hashes
+from ledger.batch import indexed_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.log_batches import batch_entry_at
 from ledger.errors import ReplicaBehindError, StorageFailedError
@@ -30,7 +30,7 @@ MAX_TURNS = 1600
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery:
-    """A query for the messages of one topic that have a certain key.
+    """A query for the messages of one topic that have a certain key or look-up key.
 
     The query returns only batches that were appended in [begin_ms, end_ms), in ms since 1970, and lie before
     `before_position`. `max_messages` limits the messages of one result. A value of None or 0 means no limit."""
@@ -130,7 +130,7 @@ class _Query:
 
     def _add(self, hit: KeyHit) -> None:
         header, body = batch_at(self._replica, hit)
-        hashes = key_hashes(body)
+        hashes = indexed_hashes(body)
         messages = 0 if hashes is None or header.topic_id != self._topic_id else int((hashes == self._hash).sum())
         if messages == 0:
             return  # the hit belongs to another key with the same hash in the index

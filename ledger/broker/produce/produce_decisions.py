@@ -17,6 +17,7 @@ matches the batch is applied:
     the batch repeats a batch that is no longer remembered   Refuse(DuplicateForgottenError)
     the batch repeats a batch that is not committed yet      AwaitFirst
     the batch repeats a committed batch                      RepeatResult
+    the shard's feature level is too low for the columns     Refuse (column_levels.py)
     the delivery times or their target are refused           Refuse (timed_admission.py)
     otherwise                                                AppendBatch
 """
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.batch import BatchHeader, TimedColumn, check
+from ledger.broker.produce.column_levels import check_level
 from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.errors import DiskFullError, LedgerError, NoLeaderError
@@ -136,6 +138,8 @@ class ProduceDecisions:
         timed: TimedColumn | None = None,
         now_ms: int = 0,
         room: TimedRoom = DEFAULT_ROOM,
+        columns: int = 0,
+        may_rise: bool = True,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -144,7 +148,8 @@ class ProduceDecisions:
         commit. `obstacle` is the reason why the driver would refuse a proposal of this size, or None. `no_room` says
         why a nearly full disk accepts no batch, and is "" if the disk has room. `timed` is the batch's column of
         delivery times, if it has one, `now_ms` the leader's time, in ms since 1970, and `room` what the shard may still
-        take of such messages.
+        take of such messages. `columns` are the columns of the batch. `may_rise` is False if a member does not
+        support the feature level that these columns need.
         """
         try:
             check_topic(state.topics.get(batch.topic_id), timed)
@@ -165,6 +170,8 @@ class ProduceDecisions:
                 first_sequence=batch.first_sequence,
                 count=batch.count,
             )
+            if isinstance(verdict, Accept):
+                check_level(columns, state.feature_level, may_rise=may_rise)
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
         except LedgerError as error:

@@ -35,6 +35,7 @@ def put_waiting(found: WaitingList, response: broker_pb2.ListTimedResponse) -> N
             value=message.value,
             headers=[broker_pb2.ListedHeader(name=name, value=value) for name, value in message.headers],
             unreadable=message.unreadable,
+            look_up_keys=message.look_up_keys,
         )
     if found.next is not None:
         response.next.CopyFrom(_place(found.next))

@@ -47,8 +47,8 @@ class WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListedMessage:
-    """A waiting message. `size` is the number of bytes of its value. `value` and `headers` are empty if the query did
-    not ask for them. `unreadable` says why this node cannot read the message, and is "" if it can."""
+    """A waiting message. `size` is the number of bytes of its value. `value`, `headers` and `look_up_keys` are empty
+    if the query did not ask for them. `unreadable` says why this node cannot read the message, and is "" if it can."""
 
     topic_id: int
     queue: int
@@ -60,11 +60,13 @@ class ListedMessage:
     value: bytes = b""
     headers: Headers = ()
     unreadable: str = ""
+    look_up_keys: tuple[bytes, ...] = ()
 
     @property
     def answer_bytes(self) -> int:
         """The bytes that the message takes in an answer, about."""
         headers = sum(len(name) + len(value) for name, value in self.headers)
+        headers += sum(map(len, self.look_up_keys))
         return 64 + len(self.key or b"") + len(self.tag or "") + len(self.value) + headers
 
 
@@ -125,6 +127,7 @@ def _decoded(target: TargetMessages, *, with_values: bool) -> Iterator[ListedMes
             yield from _decoded(one, with_values=with_values)
         return
     columns = zip(batch.timestamps_ms(), batch.keys(), batch.tags(), batch.values(), batch.headers(), strict=True)
+    look_up_keys = batch.look_up_keys()
     for number, (timestamp_ms, key, tag, value, headers) in enumerate(columns):
         yield ListedMessage(
             target.topic_id,
@@ -136,6 +139,7 @@ def _decoded(target: TargetMessages, *, with_values: bool) -> Iterator[ListedMes
             len(value),
             value if with_values else b"",
             tuple(pair for pair in headers if pair[0] != DELIVER_AT) if with_values else (),
+            look_up_keys=look_up_keys[number] if with_values else (),
         )
 
 

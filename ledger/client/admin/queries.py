@@ -1,4 +1,4 @@
-"""Finds messages by their key, and one message by its topic, queue and offset.
+"""Finds messages by their key or a look-up key, and one message by its topic, queue and offset.
 
 A broker returns whole batches that can contain messages with the wanted key. This module decodes the batches and
 compares the keys. A leader answers after a linearizable read index, so a query finds every message that was
@@ -38,7 +38,7 @@ async def query_messages(
     max_messages: int,
     node: int | None,
 ) -> list[Message]:
-    """Return the newest messages with the given key, at most `max_messages` of them, newest first.
+    """Return the newest messages with the given key or look-up key, at most `max_messages` of them, newest first.
 
     Only messages appended at `begin_ms` or later and before `end_ms` are returned. If `node` is given, ask this node
     instead of the leaders of the shards.
@@ -72,10 +72,15 @@ async def _of_shard(
         )
         for each in response.batches:
             messages = _messages(topic, each.queue, each.batch)
-            found += [message for message in reversed(messages) if message.key == request.key]
+            found += [message for message in reversed(messages) if has_key(message, request.key)]
         request.before_position = response.next_before_position
         if not request.before_position or len(found) >= request.max_messages:
             return found
+
+
+def has_key(message: Message, key: bytes) -> bool:
+    """Return True if `key` is the key or a look-up key of the message."""
+    return message.key == key or key in message.look_up_keys
 
 
 async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, offset: int) -> Message:

@@ -116,4 +116,5 @@ def _message(message: broker_pb2.ListedMessage, shard: int, names: Mapping[int, 
         value=message.value,
         headers=tuple((header.name, header.value) for header in message.headers),
         unreadable=message.unreadable,
+        look_up_keys=tuple(message.look_up_keys),
     )

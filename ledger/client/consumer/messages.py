@@ -47,5 +47,6 @@ def messages_of(
         batch.tags()[skip:],
         map(tuple, batch.headers()[skip:]),
         repeat(term),
+        batch.look_up_keys()[skip:],
     )
     return list(map(_make, columns))

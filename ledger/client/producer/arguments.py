@@ -6,12 +6,12 @@ An invalid message would make its whole batch fail, so each message is checked b
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
-from ledger.limits import validate_headers
+from ledger.limits import validate_headers, validate_look_up_keys
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
@@ -83,6 +83,25 @@ def checked_key(key: bytes | str | None) -> bytes | None:
     return key
 
 
+def checked_look_up_keys(keys: Iterable[bytes | str] | None) -> tuple[bytes, ...]:
+    """Return the look-up keys of a message as bytes, without duplicates. Raises InvalidArgumentError."""
+    if keys is None:
+        return ()
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        raise InvalidArgumentError(f"A message's look_up_keys must be a list of bytes or str; it is {keys!r}.")
+    checked = tuple(dict.fromkeys(_checked_look_up_key(key) for key in keys))
+    validate_look_up_keys(len(checked))
+    return checked
+
+
+def _checked_look_up_key(key: object) -> bytes:
+    if isinstance(key, str):
+        return _utf8(key, "look-up key")
+    if type(key) is not bytes:
+        raise InvalidArgumentError(f"A message's look-up key must be bytes or str, not {type(key).__name__}.")
+    return key
+
+
 def checked_tag(tag: str | None) -> str | None:
     if tag is None:
         return None
@@ -122,11 +141,13 @@ def checked_timestamp(timestamp_ms: int | None) -> int | None:
     return timestamp_ms
 
 
-def check_extras(key: bytes | None, tag: str | None, headers: Headers | None) -> None:
-    size = extras_bytes(key, tag, headers)
+def check_extras(
+    key: bytes | None, tag: str | None, headers: Headers | None, look_up_keys: tuple[bytes, ...] = ()
+) -> None:
+    size = extras_bytes(key, tag, headers, look_up_keys)
     if size > MAX_EXTRAS_BYTES:
         raise MessageTooLargeError(
-            f"Key, tag and headers of a message have {size} bytes; the limit is {MAX_EXTRAS_BYTES}. Put large data "
+            f"Keys, tag and headers of a message have {size} bytes; the limit is {MAX_EXTRAS_BYTES}. Put large data "
             "into the message's value."
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.producer.arguments import check_extras, checked_key, checked_tag
+from ledger.client.producer.arguments import check_extras, checked_key, checked_look_up_keys, checked_tag
 from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, columns_of
 from ledger.client.producer.producer_batch import DELIVERY_TIME_BYTES, Piece, extras_bytes
@@ -46,6 +46,7 @@ class Shared:
     queue: int | None
     # In ms since 1970; None: messages do not wait, unless they have delivery times of their own.
     deliver_at_ms: int | None
+    look_up_keys: tuple[bytes, ...]
 
 
 class ManySender:
@@ -91,14 +92,16 @@ class ManySender:
         tag: str | None,
         queue: int | None,
         deliver_at_ms: int | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> list[RecordRange]:
         """Do what AsyncProducer.send_many does."""
         receipt = ManyReceipt(topic)
         try:
             self._client.check_open()
             validate_topic_name(topic)
-            shared = Shared(topic, checked_key(key), checked_tag(tag), queue, deliver_at_ms)
-            check_extras(shared.key, shared.tag, None)
+            more_keys = checked_look_up_keys(look_up_keys)
+            shared = Shared(topic, checked_key(key), checked_tag(tag), queue, deliver_at_ms, more_keys)
+            check_extras(shared.key, shared.tag, None, more_keys)
             await self._queue_selection.resolve(topic)
             first = 0
             for block in blocks(messages):
@@ -150,6 +153,7 @@ class ManySender:
             tag=shared.tag,
             queue=shared.queue,
             deliver_at_ms=shared.deliver_at_ms,
+            look_up_keys=shared.look_up_keys,
             now_ms=self._client.environment.now_ms(),
         )
         for start in range(0, len(block), _SORTED_MESSAGES):
@@ -178,7 +182,7 @@ class ManySender:
         Each slice fills a batch, except the last slice, whose batch stays open for further messages. If a queue
         selector of the user chooses the queues, each message is a slice of its own.
         """
-        each = extras_bytes(shared.key, shared.tag, None)
+        each = extras_bytes(shared.key, shared.tag, None, shared.look_up_keys)
         if shared.deliver_at_ms is not None:
             each += DELIVERY_TIME_BYTES
         one_by_one = self._selects and shared.queue is None
@@ -186,7 +190,15 @@ class ManySender:
         slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
         for number, (start, stop, size) in enumerate(slices, 1):
             own = receipt.slice(stop - start)
-            piece = Piece(values[start:stop], size, own, shared.key, shared.tag, deliver_at_ms=shared.deliver_at_ms)
+            piece = Piece(
+                values[start:stop],
+                size,
+                own,
+                shared.key,
+                shared.tag,
+                deliver_at_ms=shared.deliver_at_ms,
+                look_up_keys=shared.look_up_keys,
+            )
             close = stop < len(values) and not one_by_one
             await self._place(shared.topic, piece, shared.queue, receipt, number, close=close)
             if receipt.error is not None:

@@ -20,13 +20,14 @@ from ledger.client.producer.arguments import (
     check_extras,
     checked_headers,
     checked_key,
+    checked_look_up_keys,
     checked_tag,
     checked_timestamp,
     checked_value,
     not_bytes,
 )
 from ledger.client.producer.delivery_times import checked_delivery_ms
-from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES, Headers, Piece, PieceColumns, Receipt
+from ledger.client.producer.producer_batch import Headers, Piece, PieceColumns, Receipt, extras_bytes
 from ledger.client.producer.slices import checked_lengths
 from ledger.client.records import Given
 from ledger.errors import InvalidArgumentError, UnknownQueueError
@@ -52,6 +53,7 @@ class OutgoingMessage(Generic[Given]):
     queue: int | None = None
     deliver_at: datetime | None = None
     delay: timedelta | None = None
+    look_up_keys: Iterable[bytes | str] | None = None
 
 
 def encoded_items(items: Iterable[Any], encoded: Callable[[Any], bytes]) -> Iterable[Any]:
@@ -73,7 +75,7 @@ def _encoded_item(item: Any, encoded: Callable[[Any], bytes]) -> Any:
 class OutgoingColumns:
     """Checked messages, column by column. A column is None if no message needs it.
 
-    `lengths` has the bytes of each message without the fixed cost of a message: value, key, tag and headers.
+    `lengths` has the bytes of each message without the fixed cost of a message: value, keys, tag and headers.
     """
 
     values: list[bytes]
@@ -84,6 +86,7 @@ class OutgoingColumns:
     timestamps_ms: list[int | None] | None = None
     queues: list[int | None] | None = None
     delivery_times_ms: list[int | None] | None = None
+    look_up_keys: list[tuple[bytes, ...]] | None = None
 
     def waiting(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for each message at `places` whether it has a delivery time."""
@@ -121,6 +124,7 @@ class OutgoingColumns:
             None if self.headers is None else self.headers[place],
             None if self.timestamps_ms is None else self.timestamps_ms[place],
             deliver_at_ms=None if self.delivery_times_ms is None else self.delivery_times_ms[place],
+            look_up_keys=() if self.look_up_keys is None else self.look_up_keys[place],
         )
         return piece, None if self.queues is None else self.queues[place]
 
@@ -134,6 +138,7 @@ class OutgoingColumns:
             _at_or_none(self.headers, places),
             _at_or_none(self.timestamps_ms, places),
             None if times is None or None in times else cast("list[int]", times),
+            _at_or_none(self.look_up_keys, places),
         )
 
 
@@ -145,18 +150,19 @@ def columns_of(
     tag: str | None,
     queue: int | None,
     deliver_at_ms: int | None = None,
+    look_up_keys: tuple[bytes, ...] = (),
     now_ms: int = 0,
 ) -> OutgoingColumns:
-    """Check messages of all forms, and return them as columns. `key`, `tag`, `queue` and `deliver_at_ms` apply to
-    messages that have none of their own. `now_ms` is the present time, in ms since 1970.
+    """Check messages of all forms, and return them as columns. `key`, `tag`, `queue`, `deliver_at_ms` and
+    `look_up_keys` apply to messages that have none of their own. `now_ms` is the present time, in ms since 1970.
 
     Raises InvalidArgumentError, MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError.
     """
     if set(map(type, messages)) != {tuple}:
-        return _mixed(messages, max_message_bytes, key, tag, queue, deliver_at_ms, now_ms)
+        return _mixed(messages, max_message_bytes, key, tag, queue, deliver_at_ms, look_up_keys, now_ms)
     columns = _pairs(messages, max_message_bytes, key)
     count = len(messages)
-    extra = 0 if tag is None else len(tag)
+    extra = extras_bytes(None, tag, None, look_up_keys)
     return OutgoingColumns(
         columns.values,
         columns.lengths + extra if extra else columns.lengths,
@@ -164,6 +170,7 @@ def columns_of(
         None if tag is None else [tag] * count,
         queues=None if queue is None else [queue] * count,
         delivery_times_ms=None if deliver_at_ms is None else [deliver_at_ms] * count,
+        look_up_keys=[look_up_keys] * count if look_up_keys else None,
     )
 
 
@@ -211,13 +218,14 @@ def _mixed(
     tag: str | None,
     queue: int | None,
     deliver_at_ms: int | None,
+    look_up_keys: tuple[bytes, ...],
     now_ms: int,
 ) -> OutgoingColumns:
     """Check messages one by one, because each of them may have other arguments."""
     given = list(map(_as_message, messages))
-    checked = [_checked(message, max_message_bytes, key, tag, queue) for message in given]
+    checked = [_checked(message, max_message_bytes, key, tag, queue, look_up_keys) for message in given]
     own = [checked_delivery_ms(message.deliver_at, message.delay, now_ms) for message in given]
-    values, keys, tags, headers, timestamps, queues, lengths = map(list, zip(*checked, strict=True))
+    values, keys, tags, headers, timestamps, queues, more_keys, lengths = map(list, zip(*checked, strict=True))
     return OutgoingColumns(
         values,
         np.array(lengths, np.int64),
@@ -227,21 +235,27 @@ def _mixed(
         _needed(timestamps),
         _needed(queues),
         _needed([deliver_at_ms if time is None else time for time in own]),
+        more_keys if any(more_keys) else None,
     )
 
 
 def _checked(
-    one: OutgoingMessage[bytes], max_message_bytes: int, key: bytes | None, tag: str | None, queue: int | None
-) -> tuple[bytes, bytes | None, str | None, Headers, int | None, int | None, int]:
+    one: OutgoingMessage[bytes],
+    max_message_bytes: int,
+    key: bytes | None,
+    tag: str | None,
+    queue: int | None,
+    look_up_keys: tuple[bytes, ...],
+) -> tuple[bytes, bytes | None, str | None, Headers, int | None, int | None, tuple[bytes, ...], int]:
     value = checked_value(one.value, max_message_bytes)
     own_key = key if one.key is None else checked_key(one.key)
     own_tag = tag if one.tag is None else checked_tag(one.tag)
     headers = checked_headers(one.headers) or ()
-    check_extras(own_key, own_tag, headers)
-    extras = (0 if own_key is None else len(own_key)) + (0 if own_tag is None else len(own_tag))
-    extras += sum(len(name) + len(each) + MESSAGE_OVERHEAD_BYTES for name, each in headers)
+    more_keys = look_up_keys if one.look_up_keys is None else checked_look_up_keys(one.look_up_keys)
+    check_extras(own_key, own_tag, headers, more_keys)
+    length = len(value) + extras_bytes(own_key, own_tag, headers, more_keys)
     own_queue = queue if one.queue is None else _checked_queue(one.queue)
-    return value, own_key, own_tag, headers, checked_timestamp(one.timestamp_ms), own_queue, len(value) + extras
+    return value, own_key, own_tag, headers, checked_timestamp(one.timestamp_ms), own_queue, more_keys, length
 
 
 def _queues_of_keys(keys: list[bytes | None], queues: int) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from ledger.client.producer.arguments import (
     check_settings,
     checked_headers,
     checked_key,
+    checked_look_up_keys,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -235,6 +236,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
         the message.
@@ -244,6 +246,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         most 40 days ahead. The result then has `deliver_at` and `handle`, and no offset, because the message gets its
         offset when it is delivered. Messages with the same key and the same delivery time keep their order.
 
+        `look_up_keys` are up to 16 more keys by which Admin.query_messages finds the message, as it finds the message
+        by its `key`. They do not choose the queue.
+
         Raises an error that says why the message is invalid, or DeliveryTimeoutError. The attribute `maybe_committed`
         of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the
         producer has accepted the message, the message is still sent.
@@ -252,7 +257,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         selection, deliver_at_ms = self._queue_selection, None
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         try:
             if self._buffer.take(piece.size):  # what `_enter` does, without its cost
                 selection.place(topic, piece, queue)
@@ -275,6 +280,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
@@ -282,7 +288,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         selection, deliver_at_ms = self._queue_selection, None
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms)
+        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
             selection.place(topic, piece, queue)
         else:
@@ -299,10 +305,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> list[RecordRange]:
         """Send many messages faster than separate calls of send(). Each item of `values` is a value, a pair
-        `(key, value)`, or an OutgoingMessage. `key`, `tag`, `queue`, and `deliver_at` or `delay`, apply to each message
-        that has none of its own.
+        `(key, value)`, or an OutgoingMessage. `key`, `tag`, `queue`, `look_up_keys`, and `deliver_at` or `delay`,
+        apply to each message that has none of its own.
 
         When a majority of the voters has all messages, return their queues and offsets. Without keys and queues of
         their own, the messages are in the order of `values`. With them, each message goes to the queue to which
@@ -317,7 +324,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """
         items = values if self._encoded is None else encoded_items(values, self._encoded)
         deliver_at_ms = self._delivery_ms(deliver_at, delay)
-        return await self._many.send(topic, items, key=key, tag=tag, queue=queue, deliver_at_ms=deliver_at_ms)
+        return await self._many.send(
+            topic, items, key=key, tag=tag, queue=queue, deliver_at_ms=deliver_at_ms, look_up_keys=look_up_keys
+        )
 
     async def send_table(
         self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
@@ -378,12 +387,13 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         headers: GivenHeaders,
         timestamp_ms: int | None,
         deliver_at_ms: int | None,
+        look_up_keys: Iterable[bytes | str] | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """Check the arguments of one message. Return a piece with this message, and the future that gets the
         message's metadata."""
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         receipt = SingleReceipt(topic, future)
-        return self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms), future
+        return self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys), future
 
     def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
         """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""
@@ -414,10 +424,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         timestamp_ms: int | None,
         queue: int | None,
         deliver_at_ms: int | None,
+        look_up_keys: Iterable[bytes | str] | None,
     ) -> None:
         """Do what send_nowait does, with a receipt of the caller. The synchronous producer calls this method."""
         selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
-        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms)
+        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if self._buffer.take(piece.size):
             selection.place(topic, piece, queue)
         else:
@@ -433,12 +444,13 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         headers: GivenHeaders,
         timestamp_ms: int | None,
         deliver_at_ms: int | None,
+        look_up_keys: Iterable[bytes | str] | None,
     ) -> Piece:
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         data = checked_value(value, self._client.routes.table.max_message_bytes)
-        if key is None and tag is None and not headers and timestamp_ms is None:
+        if key is None and tag is None and not headers and timestamp_ms is None and not look_up_keys:
             return self._recorded(topic, Piece([data], len(data), receipt, deliver_at_ms=deliver_at_ms))
         piece = Piece(
             [data],
@@ -449,8 +461,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             checked_headers(headers),
             checked_timestamp(timestamp_ms),
             deliver_at_ms=deliver_at_ms,
+            look_up_keys=checked_look_up_keys(look_up_keys),
         )
-        check_extras(piece.key, piece.tag, piece.headers)
+        check_extras(piece.key, piece.tag, piece.headers, piece.look_up_keys)
         return self._recorded(topic, piece)
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:

@@ -42,6 +42,8 @@ NONE = -1
 
 # The bytes that each message takes in addition to its value: an offset in the batch, and a reference to the value.
 MESSAGE_OVERHEAD_BYTES = 16
+# The bytes of a look-up key in addition to the key: an offset and a hash.
+LOOK_UP_KEY_BYTES = 12
 # The bytes of a delivery time.
 DELIVERY_TIME_BYTES = 8
 
@@ -155,11 +157,12 @@ class PieceColumns:
     headers: list[Headers] | None = None
     timestamps_ms: list[int | None] | None = None
     delivery_times_ms: list[int] | None = None
+    look_up_keys: list[tuple[bytes, ...]] | None = None
 
 
 class Piece:
-    """Messages that are sent together to one queue. The messages share key, tag, headers, timestamp and delivery time,
-    or `columns` has those of each message.
+    """Messages that are sent together to one queue. The messages share key, tag, headers, timestamp, delivery time and
+    look-up keys, or `columns` has those of each message.
 
     Fields:
 
@@ -176,6 +179,7 @@ class Piece:
         "deliver_at_ms",
         "headers",
         "key",
+        "look_up_keys",
         "receipt",
         "size",
         "tag",
@@ -194,6 +198,7 @@ class Piece:
         timestamp_ms: int | None = None,
         *,
         deliver_at_ms: int | None = None,
+        look_up_keys: tuple[bytes, ...] = (),
         bound: bool = False,
         columns: PieceColumns | None = None,
     ) -> None:
@@ -206,8 +211,9 @@ class Piece:
         self.headers = headers
         self.timestamp_ms = timestamp_ms
         self.deliver_at_ms = deliver_at_ms
+        self.look_up_keys = look_up_keys
         self.bound = bound
-        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers)
+        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers, look_up_keys)
         self.size = value_bytes + each * len(values)
         if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
             self.size += DELIVERY_TIME_BYTES * len(values)
@@ -245,8 +251,10 @@ class TablePiece(Piece):
         self.size += MESSAGE_OVERHEAD_BYTES * self.count
 
 
-def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
-    """Return how many bytes the key, the tag and the headers of one message take in a batch."""
+def extras_bytes(
+    key: bytes | None, tag: str | None, headers: Headers | None, look_up_keys: tuple[bytes, ...] = ()
+) -> int:
+    """Return how many bytes the key, the tag, the headers and the look-up keys of one message take in a batch."""
     size = 0
     if key is not None:
         size += len(key)
@@ -254,6 +262,8 @@ def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) ->
         size += len(tag)
     if headers:
         size += sum(len(name) + len(value) + MESSAGE_OVERHEAD_BYTES for name, value in headers)
+    if look_up_keys:
+        size += sum(map(len, look_up_keys)) + LOOK_UP_KEY_BYTES * len(look_up_keys)
     return size
 
 
@@ -276,6 +286,7 @@ class ProducerBatch:
     tags: list[str | None] | None = None
     headers: list[Headers] | None = None
     timestamps_ms: list[int] | None = None
+    look_up_keys: list[tuple[bytes, ...]] | None = None
     # The messages of a table. The batch has no others then.
     table: TablePiece | None = None
     # The topic id and the number of the queue to which the messages are delivered at their delivery times; None: the
@@ -335,6 +346,8 @@ class ProducerBatch:
             base = self.base_timestamp_ms
             timestamp = base if piece.timestamp_ms is None else piece.timestamp_ms
             self.timestamps_ms = _grown(self.timestamps_ms, base, before, [timestamp] * more)
+        if piece.look_up_keys or self.look_up_keys is not None:
+            self.look_up_keys = _grown(self.look_up_keys, (), before, [piece.look_up_keys] * more)
 
     def _add_columns(self, columns: PieceColumns, before: int, more: int) -> None:
         if columns.keys is not None or self.keys is not None:
@@ -348,6 +361,8 @@ class ProducerBatch:
             own = columns.timestamps_ms or [None] * more
             given = [base if one is None else one for one in own]
             self.timestamps_ms = _grown(self.timestamps_ms, base, before, given)
+        if columns.look_up_keys is not None or self.look_up_keys is not None:
+            self.look_up_keys = _grown(self.look_up_keys, (), before, columns.look_up_keys or [()] * more)
 
     def number(
         self, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, codec: Codec
@@ -386,13 +401,14 @@ class ProducerBatch:
             tags=self.tags,
             headers=self.headers,
             timestamps_ms=self.timestamps_ms,
+            look_up_keys=self.look_up_keys,
             timed=None
             if self.target is None
             else TimedColumn(*self.target, np.array(self.delivery_times_ms, np.int64)),
             codec=codec,
         )
         self.values, self.delivery_times_ms = [], []
-        self.keys = self.tags = self.headers = self.timestamps_ms = None
+        self.keys = self.tags = self.headers = self.timestamps_ms = self.look_up_keys = None
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
         """Give the batch another epoch and sequence number. The batch must not be in a log: with a second number it

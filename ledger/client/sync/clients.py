@@ -18,7 +18,7 @@ from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.consumer.consumer import AsyncConsumer, Start
 from ledger.client.consumer.cursor import QueueBatch
-from ledger.client.producer.arguments import GivenHeaders
+from ledger.client.producer.arguments import GivenHeaders, checked_look_up_keys
 from ledger.client.producer.fault_table import Steps
 from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
@@ -89,6 +89,7 @@ class Producer(Lifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
         the message. With `deliver_at` or `delay`, the message waits, as AsyncProducer.send says. Raises the same errors
@@ -105,6 +106,7 @@ class Producer(Lifetime, Generic[Sent]):
                 queue=queue,
                 deliver_at=deliver_at,
                 delay=delay,
+                look_up_keys=look_up_keys,
             )
         )
 
@@ -120,18 +122,20 @@ class Producer(Lifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Pass one message to the producer, and return a future. The future gets the metadata of the message or an
         error. If the buffer has no room, the error is BufferFullError.
 
         The call does not wait for the cluster. If 2,048 messages, or 8 MiB, wait for the client's own thread, the call
-        waits until this thread has taken them. Raises ClosedError, and InvalidArgumentError for an invalid `deliver_at`
-        or `delay`.
+        waits until this thread has taken them. Raises ClosedError, and InvalidArgumentError if `deliver_at`, `delay` or
+        `look_up_keys` is invalid.
         """
         deliver_at_ms = self._client._delivery_ms(deliver_at, delay)
         data = self._client._encoded_now(value)
         size = len(data) if isinstance(data, bytes) else 0  # the client's own thread refuses other types
-        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms))
+        more_keys = checked_look_up_keys(look_up_keys)
+        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms, more_keys))
 
     def send_many(
         self,
@@ -143,12 +147,22 @@ class Producer(Lifetime, Generic[Sent]):
         queue: int | None = None,
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
+        look_up_keys: Iterable[bytes | str] | None = None,
     ) -> list[RecordRange]:
         """Send many messages fast, and return their queues and offsets, as AsyncProducer.send_many does. If `values`
         is an iterator, it is read on the client's own thread.
         """
         return self._thread.run(
-            self._client.send_many(topic, values, key=key, tag=tag, queue=queue, deliver_at=deliver_at, delay=delay)
+            self._client.send_many(
+                topic,
+                values,
+                key=key,
+                tag=tag,
+                queue=queue,
+                deliver_at=deliver_at,
+                delay=delay,
+                look_up_keys=look_up_keys,
+            )
         )
 
     def send_table(

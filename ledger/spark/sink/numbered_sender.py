@@ -160,6 +160,7 @@ class NumberedSender:
             keys=content.keys,
             tags=content.tags,
             headers=content.headers,
+            look_up_keys=content.look_up_keys,
             codec=self._codec,
         )
         self._next_sequence[place] += len(content.values)

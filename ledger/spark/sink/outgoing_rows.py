@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ledger.batch import Headers
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.producer.arguments import checked_headers, checked_tag
+from ledger.client.producer.arguments import checked_headers, checked_look_up_keys, checked_tag
 from ledger.client.producer.slices import cuts
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import queue_of
@@ -38,6 +38,7 @@ _KINDS: Mapping[str, pa.DataType] = {
     "value": pa.binary(),
     "tag": pa.string(),
     "headers": pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+    "look_up_keys": pa.list_(pa.binary()),
 }
 
 
@@ -49,6 +50,7 @@ class Content:
     keys: list[bytes | None] | None
     tags: list[str | None] | None
     headers: list[Headers] | None
+    look_up_keys: list[tuple[bytes, ...]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,16 @@ class Slice:
     rows: Rows
 
     def content(self) -> Content:
-        """Return the messages of the rows. Raises InvalidArgumentError for a tag or headers that are not allowed."""
+        """Return the messages of the rows. Raises InvalidArgumentError for a tag, headers or look-up keys that are not
+        allowed."""
         table = self.table.take(self.rows)
-        keys, tags, headers = table["key"], table["tag"], table["headers"]
+        keys, tags, headers, more_keys = table["key"], table["tag"], table["headers"], table["look_up_keys"]
         return Content(
             table["value"].to_pylist(),
             None if _is_empty(keys) else keys.to_pylist(),
             None if _is_empty(tags) else [checked_tag(tag) for tag in tags.to_pylist()],
             None if _is_empty(headers) else [_headers(each) for each in headers.to_pylist()],
+            None if _is_empty(more_keys) else [checked_look_up_keys(each) for each in more_keys.to_pylist()],
         )
 
 
@@ -129,9 +133,11 @@ def _in_order(table: Table, order: str) -> Table:
 
 
 def _by_content(table: Table) -> Table:
-    texts = pa.array(map(repr, table["headers"].to_pylist()), pa.string())
-    names = ("topic", "key", "value", "tag", "headers as text")
-    sorted_by = table.append_column(names[-1], texts)
+    names = ("topic", "key", "value", "tag", "headers as text", "look_up_keys as text")
+    sorted_by = table
+    for name in names[-2:]:
+        texts = pa.array(map(repr, table[name.removesuffix(" as text")].to_pylist()), pa.string())
+        sorted_by = sorted_by.append_column(name, texts)
     return table.take(pc.sort_indices(sorted_by, [(name, "ascending") for name in names]))
 
 
@@ -173,8 +179,9 @@ def _sizes(table: Table) -> NDArray[np.int64]:
     """Return the approximate size of each row, in bytes."""
     parts = [pc.fill_null(pc.binary_length(table[name]), 0) for name in ("value", "key", "tag")]
     sizes: NDArray[np.int64] = np.sum([np.asarray(part, np.int64) for part in parts], axis=0)
-    if table["headers"].null_count < len(table):
-        sizes += np.array([len(repr(each)) if each else 0 for each in table["headers"].to_pylist()], np.int64)
+    for name in ("headers", "look_up_keys"):
+        if table[name].null_count < len(table):
+            sizes += np.array([len(repr(each)) if each else 0 for each in table[name].to_pylist()], np.int64)
     return sizes
 
 

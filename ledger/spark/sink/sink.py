@@ -36,6 +36,7 @@ _TYPES = {
     "tag": ("string",),
     "topic": ("string",),
     "headers": (COLUMNS["headers"].simpleString(),),
+    "look_up_keys": ("array<binary>", "array<string>"),
 }
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 

@@ -25,6 +25,7 @@ Array: TypeAlias = "pa.Array"
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 KEYS = pa.list_(pa.string())
+LOOK_UP_KEYS = pa.list_(pa.binary())
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -52,6 +53,20 @@ def headers(batch: Batch) -> Array | None:
     """
     column = batch.columns.headers
     return None if column is None else _headers(column, len(batch))
+
+
+def look_up_keys(batch: Batch) -> Array | None:
+    """Return the look-up keys of the messages; None if no message of the batch has a look-up key.
+
+    The item of a message without look-up keys is null.
+    """
+    column = batch.columns.look_up_keys
+    if column is None:
+        return None
+    there = np.packbits(column.offsets[1:] > column.offsets[:-1], bitorder="little")
+    keys = _binary(column.keys, int(column.offsets[-1]), pa.binary())
+    buffers = [pa.py_buffer(there), pa.py_buffer(column.offsets)]
+    return pa.Array.from_buffers(LOOK_UP_KEYS, len(batch), buffers, children=[keys])
 
 
 def timestamps(batch: Batch) -> Array:

@@ -52,6 +52,7 @@ _FROM_BATCH: dict[str, tuple[Callable[[Batch], Array | None], pa.DataType]] = {
     "value": (arrow_columns.values, pa.binary()),
     "tag": (arrow_columns.tags, pa.string()),
     "headers": (arrow_columns.headers, arrow_columns.HEADERS),
+    "look_up_keys": (arrow_columns.look_up_keys, arrow_columns.LOOK_UP_KEYS),
     "timestamp": (arrow_columns.timestamps, arrow_columns.TIMESTAMP),
 }
 

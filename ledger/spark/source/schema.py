@@ -37,6 +37,7 @@ _OURS: dict[str, DataType] = {
     "keys": ArrayType(StringType()),
     "term": LongType(),
     "replica": StringType(),
+    "look_up_keys": ArrayType(BinaryType()),
 }
 COLUMNS = {**_KAFKAS, **_HEADERS, **_OURS}
 # Kafka's timestampType for a timestamp that the producer gave.

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import google_crc32c
@@ -26,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from ledger.batch import HEADER_BYTES, Batch, Codec
-from ledger.batch.header import KEYS, TAGS
+from ledger.batch import Batch, BatchHeader, Codec
+from ledger.batch.check import check_header
 from ledger.errors import LedgerError
 from ledger.history import Operation, OperationOutcome, Send
 from ledger.validation.judging.bound import MAX_TOLD
@@ -139,18 +140,22 @@ def messages_in(
 
 def _payload_crcs(block: SpanBlock, fact: np.void) -> list[int]:
     """Return the CRC of each message of a batch; zeros if the batch cannot be decoded."""
-    count, columns = int(fact["count"]), int(fact["columns"])
+    count, at = int(fact["count"]), int(fact["at"]) + HEADER_SIZE
     if fact["codec"] != Codec.NONE:
         try:
             return [google_crc32c.value(value) for value in Batch(body_of(block, fact), check_crc=False).values()]
         except LedgerError:
             return [0] * count
-    hash_columns = (columns & TAGS != 0) + (columns & KEYS != 0)
-    payload = int(fact["at"]) + HEADER_SIZE + HEADER_BYTES + 8 * count * hash_columns
-    start = payload + (4 * (count + 1) + 7 & -8)
-    edges = np.frombuffer(block.data, "<i4", count + 1, payload).tolist()
     data = block.data
-    return [google_crc32c.value(data[start + edges[at] : start + edges[at + 1]]) for at in range(count)]
+    try:
+        header = BatchHeader.parse(memoryview(data)[at : at + int(fact["size"]) - HEADER_SIZE])
+        check_header(header, header.size)
+    except LedgerError:
+        return [0] * count
+    payload = at + header.payload_position
+    start = payload + (4 * (count + 1) + 7 & -8)
+    edges = np.frombuffer(data, "<i4", count + 1, payload).tolist()
+    return [google_crc32c.value(data[start + first : start + end]) for first, end in pairwise(edges)]
 
 
 # -- one against the other

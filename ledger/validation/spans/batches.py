@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.batch import HEADER_BYTES
-from ledger.batch.header import KEYS, MAGIC, ROW, TAGS, VERSION
+from ledger.batch.header import KEYS, LOOK_UP_KEYS, MAGIC, ROW, TAGS, VERSION
+from ledger.limits import MAX_LOOK_UP_KEYS
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.naming import Sentence, TopicText
 from ledger.validation.spans.block import SpanBlock
@@ -88,9 +89,9 @@ def _reason(said: np.void, entry: np.void, crc: int) -> Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Hashes:
-    """One hash for each message of some batches, in the order of the batches and of their messages."""
+    """Hashes of the messages of some batches, in the order of the batches and of their messages."""
 
-    # Which of the batches each message is in.
+    # Which of the batches each hash is in.
     of: npt.NDArray[np.int64]
     values: npt.NDArray[np.uint64]
 
@@ -105,6 +106,41 @@ def key_hashes(block: SpanBlock, facts: Facts) -> Hashes:
     follow tag hashes."""
     behind = np.where((facts["columns"] & TAGS) != 0, facts["count"].astype(np.int64), 0)
     return _hashes(block, facts, (facts["columns"] & KEYS) != 0, behind)
+
+
+def look_up_hashes(block: SpanBlock, facts: Facts) -> Hashes:
+    """Return the hash of each look-up key."""
+    counts = look_up_hash_counts(block, facts)
+    of = np.repeat(np.arange(len(facts)), counts)
+    first = (facts["at"] + HEADER_SIZE + _message_hashes_end(facts)) // ALIGNMENT + 1
+    within = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return Hashes(of, block.words[np.repeat(first, counts) + within])
+
+
+def hashes_end(block: SpanBlock, facts: Facts) -> npt.NDArray[np.int64]:
+    """Return for each batch the position of the first byte after its hash columns, counted from the batch's first
+    byte."""
+    counts = look_up_hash_counts(block, facts)
+    there = (facts["columns"] & LOOK_UP_KEYS) != 0
+    return np.asarray(_message_hashes_end(facts) + there * ALIGNMENT * (1 + counts))
+
+
+def look_up_hash_counts(block: SpanBlock, facts: Facts) -> npt.NDArray[np.int64]:
+    """Return how many hashes of look-up keys each batch has. A number that is not possible counts as 0."""
+    end = _message_hashes_end(facts)
+    room = (facts["size"].astype(np.int64) - HEADER_SIZE - end) // ALIGNMENT - 1
+    there = ((facts["columns"] & LOOK_UP_KEYS) != 0) & (room > 0)
+    if not there.any():
+        return np.zeros(len(facts), np.int64)
+    stated = block.words[np.where(there, (facts["at"] + HEADER_SIZE + end) // ALIGNMENT, 0)]
+    most = np.minimum(np.maximum(room, 0), MAX_LOOK_UP_KEYS * facts["count"].astype(np.int64))
+    return np.where(there & (stated <= most.astype(np.uint64)), stated, 0).astype(np.int64)
+
+
+def _message_hashes_end(facts: Facts) -> npt.NDArray[np.int64]:
+    """Return for each batch the position of the first byte after the columns with one hash for each message."""
+    columns = (facts["columns"] & TAGS != 0).astype(np.int64) + (facts["columns"] & KEYS != 0)
+    return np.asarray(HEADER_BYTES + ALIGNMENT * columns * facts["count"].astype(np.int64))
 
 
 def _hashes(block: SpanBlock, facts: Facts, there: npt.NDArray[np.bool_], behind: npt.NDArray[np.int64]) -> Hashes:

@@ -1,6 +1,6 @@
 """Compares the entries of the key index with the entries that follow from the batches of a span.
 
-    entry 57: topic 3, keys a, b, at 4,096, 800 bytes
+    entry 57: topic 3, keys and look-up keys a, b, at 4,096, 800 bytes
     <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
 
 Index entries are in the order of the log, so the index entries of a span are neighbours. This module computes all
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ledger.validation.judging.violation import ViolationKind
-from ledger.validation.spans.batches import Facts, key_hashes
+from ledger.validation.spans.batches import Facts, key_hashes, look_up_hashes
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.key_files import KeyEntries, KeyIndexFile, key_files_in
 from store.index.key_index import topic_spread
@@ -122,9 +122,10 @@ class KeyEntryCheck:
 
 def due_of(block: SpanBlock, facts: Facts) -> Due:
     """Return the index entries that the key index must have for the given batches, in the order of the index."""
-    hashes = key_hashes(block, facts)
-    there = hashes.values != 0
-    of, values = hashes.of[there], hashes.values[there]
+    keys, more = key_hashes(block, facts), look_up_hashes(block, facts)
+    of, values = np.concatenate((keys.of, more.of)), np.concatenate((keys.values, more.values))
+    there = values != 0
+    of, values = of[there], values[there]
     if not len(of):
         return np.empty(0, DUE)
     values = values ^ topic_spread(facts["topic_id"][of])

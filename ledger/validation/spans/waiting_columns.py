@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.header import COPIED, HEADER_BYTES, KEYS, TAGS, TIMED
-from ledger.validation.spans.batches import Facts
+from ledger.batch.header import COPIED, TIMED
+from ledger.validation.spans.batches import Facts, hashes_end
 from ledger.validation.spans.block import SpanBlock
 from store.log.entry import ALIGNMENT, HEADER_SIZE
 
@@ -61,8 +61,7 @@ def waiting_columns(block: SpanBlock, facts: Facts) -> WaitingColumns:
     """Return the columns of these batches of waiting messages. A batch that is too short for its columns is left
     out."""
     counts = facts["count"].astype(np.int64)
-    hashes = (facts["columns"] & TAGS != 0).astype(np.int64) + (facts["columns"] & KEYS != 0)
-    begin = HEADER_SIZE + HEADER_BYTES + ALIGNMENT * hashes * counts
+    begin = HEADER_SIZE + hashes_end(block, facts)
     fits = begin + ALIGNMENT * (1 + counts) <= facts["size"]
     facts, counts, begin = facts[fits], counts[fits], begin[fits]
     words = (facts["at"] + begin) // ALIGNMENT

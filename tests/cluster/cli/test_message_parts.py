@@ -35,8 +35,9 @@ def message(
     key: bytes | None = None,
     tag: str | None = None,
     headers: tuple[tuple[str, bytes], ...] = (),
+    look_up_keys: tuple[bytes, ...] = (),
 ) -> Message:
-    return Message("orders", 3, 42, 1_000, 2_000, key, value, tag, headers, 7)
+    return Message("orders", 3, 42, 1_000, 2_000, key, value, tag, headers, 7, look_up_keys)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -46,6 +47,7 @@ messages = st.builds(
     key=st.none() | st.binary() | texts.map(str.encode),
     tag=st.none() | texts.filter(bool),
     headers=st.lists(st.tuples(texts, st.binary() | texts.map(str.encode))).map(tuple),
+    look_up_keys=st.lists(st.binary() | texts.map(str.encode)).map(tuple),
 )
 
 
@@ -55,7 +57,9 @@ def test_a_json_line_loses_nothing_of_a_message(sent: Message) -> None:
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     got = message_of(line[:-1], NO_LABELS)
-    assert got == LineMessage(sent.value, sent.key, sent.tag, sent.headers, sent.timestamp_ms)
+    assert got == LineMessage(
+        sent.value, sent.key, sent.tag, sent.headers, sent.timestamp_ms, look_up_keys=sent.look_up_keys
+    )
 
 
 @given(messages)
@@ -87,6 +91,10 @@ def test_a_json_line_has_no_control_characters(sent: Message) -> None:
         (b'{"value": "a", "headers": "a=b"}', "the field headers must be a list"),
         (b'{"value": "a", "headers": [{"name": "a"}]}', "each header"),
         (b'{"value": "a", "headers": [{"name": "a", "value": "b", "more": 1}]}', "each header"),
+        (b'{"value": "a", "look_up_keys": "b"}', "the field look_up_keys must be a list"),
+        (b'{"value": "a", "look_up_keys": [1]}', "each look-up key must be a string"),
+        (b'{"value": "a", "look_up_keys": [{"base64": "a"}]}', "look_up_keys_base64 is not base64"),
+        (b'{"value": "a", "look_up_keys": [{"base64": 1}]}', "the field look_up_keys must be a string"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"timestamp_ms": ' + b"1" * 5_000 + b"}", "a number that is too long"),
     ],
@@ -121,10 +129,10 @@ def test_a_terminal_shows_control_characters_as_escapes() -> None:
 
 
 def test_every_letter_of_the_template() -> None:
-    one = message(b"value", key=b"key", tag="paid", headers=(("a", b"1"), ("b", b"2")))
+    one = message(b"value", b"key", "paid", (("a", b"1"), ("b", b"2")), (b"order-17", b"ann"))
     form = "|".join(f"%{letter}" for letter in LETTERS) + r"|%p\t\x41é\n"
     written = template_format(form)([one]).decode()
-    assert written == "value|5|key|3|a=1,b=2|paid|orders|3|42|orders:3:42|1000|2000|-1|%|3\tAé\n"
+    assert written == "value|5|key|3|a=1,b=2|paid|order-17,ann|orders|3|42|orders:3:42|1000|2000|-1|%|3\tAé\n"
     assert template_format("%k,%K,%g,%h;")([message()]) == b",-1,,;"
 
 
@@ -143,7 +151,7 @@ def test_made_messages() -> None:
     assert [json.loads(one.value)["n"] for one in made] == [1, 2, 3, 4, 5]
     assert len({json.loads(one.value)["id"] for one in made}) == 5
     assert [one.key for one in made] == [b"k1", b"k2", b"k3", b"k4", b"k5"]
-    assert made[0][2:] == ("t", (("h", b"v"),), None, None)
+    assert made[0][2:] == ("t", (("h", b"v"),), None, None, ())
     assert re.fullmatch(rb"2001-09-09T01:46:40.000Z 1000000000000", Template("{{time}} {{unix_ms}}").fill(1, 10**12))
     assert re.fullmatch(rb"[A-Za-z0-9]{20}", Template("{{random:20}}").fill(1, 0))
     assert not list(template.messages(0))

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,16 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
-from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, TopicQueue
+from ledgermq import (
+    Admin,
+    AsyncAdmin,
+    AsyncConsumer,
+    AsyncGroupConsumer,
+    AsyncProducer,
+    Consumer,
+    OutgoingMessage,
+    TopicQueue,
+)
 from raft.log_start import log_start_draft
 from store import Header
 from tests.cluster.acknowledged_load import level
@@ -75,6 +85,67 @@ async def test_what_was_acknowledged_is_found_by_key_after_the_leader_was_killed
         await level(cluster)
         for node in (1, 2, 3):  # the one that was killed has built its index anew
             assert await admin.query_messages("orders", "customer-1", node=node) == found
+
+
+async def test_a_message_is_found_by_each_of_its_look_up_keys(cluster: DevCluster) -> None:
+    keys = [f"order-{number}" for number in range(15)]
+    async with AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap, compression="zstd") as producer:
+        await admin.create_topic("payments", QUEUES)
+        first = await producer.send("payments", b"one", key="account-7", tag="paid", look_up_keys=[*keys, "ann"])
+        messages: list[Any] = [
+            b"plain",
+            ("account-8", b"pair"),
+            OutgoingMessage(b"own", tag="paid", look_up_keys=["order-3", b"\xff"]),
+            OutgoingMessage(b"none", look_up_keys=[]),
+        ]
+        await producer.send_many("payments", messages, look_up_keys=["import-3"])
+        waiting = await producer.send(
+            "payments", b"later", delay=timedelta(seconds=2), look_up_keys=["ann", "order-99"]
+        )
+        waits = await admin.waiting_message(waiting.handle)
+        assert waits is not None
+        assert waits.look_up_keys == (b"ann", b"order-99")
+
+        async def values(key: str | bytes, **asked: int) -> list[bytes]:
+            return [message.value for message in await admin.query_messages("payments", key, **asked)]
+
+        for key in (*keys, "account-7"):
+            assert b"one" in await values(key)
+        assert await values("order-3") == [b"own", b"one"]
+        assert await values(b"\xff") == [b"own"]
+        assert sorted(await values("import-3")) == [b"pair", b"plain"]
+        assert len(await values("import-3", max_messages=1)) == 1
+        assert await values("order-999") == []
+        (found,) = await admin.query_messages("payments", "account-7")
+        assert found.look_up_keys == (*(key.encode() for key in keys), b"ann")
+        assert (found.queue, found.offset) == (first.queue, first.offset)
+
+        victim = await leader(cluster)
+        await asyncio.to_thread(cluster.kill, victim)
+
+        async def delivered() -> bool:
+            return await values("ann") == [b"later", b"one"]
+
+        await eventually(delivered, "the waiting message is delivered and found by its look-up key")
+        await asyncio.to_thread(cluster.restart, victim)
+        await level(cluster)
+        for node in (1, 2, 3):
+            assert await values("order-99", node=node) == [b"later"]
+            assert await values("order-3", node=node) == [b"own", b"one"]
+    async with AsyncConsumer("payments", bootstrap_servers=cluster.bootstrap, tags=["paid"]) as consumer:
+        received = {message.value: message.look_up_keys for message in [await anext(consumer) for _ in range(2)]}
+    assert received == {b"one": found.look_up_keys, b"own": (b"order-3", b"\xff")}
+
+
+async def test_a_message_keeps_its_look_up_keys_among_the_retries_and_dead_letters(cluster: DevCluster) -> None:
+    async with AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap) as producer:
+        await admin.create_topic("invoices", 1)
+        await producer.send("invoices", b"broken", look_up_keys=["invoice-1"])
+        consumer = AsyncGroupConsumer("invoices", group="billing", bootstrap_servers=cluster.bootstrap)
+        async with consumer:
+            await consumer.give_up(await anext(consumer))
+        (dead,) = await admin.query_messages("%DLQ%billing", "invoice-1")
+        assert (dead.value, dead.look_up_keys) == (b"broken", (b"invoice-1",))
 
 
 async def test_a_batch_of_one_key_is_found_whole_and_other_messages_are_left_out(cluster: DevCluster) -> None:

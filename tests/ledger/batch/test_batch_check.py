@@ -25,6 +25,7 @@ from ledger.errors import (
     TooManyHeadersError,
     UnsupportedBatchError,
 )
+from ledger.hashing import key_hash
 
 LIMIT = 1 << 20
 PLACE: dict[str, Any] = {
@@ -294,3 +295,43 @@ def test_headers_over_their_limits_are_refused_wherever_they_are(place: int) -> 
 def test_headers_of_a_compressed_batch_have_the_same_limits() -> None:
     with pytest.raises(TooManyHeadersError):
         check(with_headers([*FULL, ("", b"")], codec=Codec.ZSTD), LIMIT)
+
+
+WITH_LOOK_UP_KEYS = encode([b"abc", b"", b"x"], keys=[b"k"] * 3, look_up_keys=[[b"a", b"bc"], [], [b"a"]], **PLACE)
+LOOK_UP_HASHES = 64 + 3 * 8
+
+
+def with_look_up_hashes(count: int, hashes: bytes) -> bytes:
+    """Return WITH_LOOK_UP_KEYS with another number of look-up hashes, and other hashes."""
+    payload = WITH_LOOK_UP_KEYS[BatchHeader.parse(WITH_LOOK_UP_KEYS).payload_position :]
+    rest = WITH_LOOK_UP_KEYS[64:LOOK_UP_HASHES] + count.to_bytes(8, "little") + hashes + payload
+    return seal(replace(BatchHeader.parse(WITH_LOOK_UP_KEYS), size=64 + len(rest)).pack(), rest)
+
+
+def test_look_up_hashes_follow_the_key_hashes() -> None:
+    hashes = b"".join(key_hash(key).to_bytes(8, "little") for key in (b"a", b"bc", b"a"))
+    assert with_look_up_hashes(3, hashes) == WITH_LOOK_UP_KEYS
+    assert check(WITH_LOOK_UP_KEYS, LIMIT).look_up_hash_count == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (with_look_up_hashes(2, bytes(16)), "3 look-up keys and 2 look-up hashes"),
+        (with_look_up_hashes(0, b""), "states 0 look-up hashes: 1 to 16 for each message"),
+        (with_look_up_hashes(49, bytes(49 * 8)), "states 49 look-up hashes"),
+        (with_look_up_hashes((1 << 64) - 1, b""), "states 18446744073709551615 look-up hashes"),
+        (with_look_up_hashes(40, b""), "bytes of payload, but its header states"),
+        (seal(replace(BatchHeader.parse(WITH_LOOK_UP_KEYS), size=LOOK_UP_HASHES).pack(), bytes(24)), "ends before its"),
+    ],
+    ids=["too few", "none", "too many", "a huge number", "more than the batch has", "no number"],
+)
+def test_a_number_of_look_up_hashes_that_lies_is_refused(data: bytes, sentence: str) -> None:
+    refused(data, CorruptBatchError, sentence)
+
+
+def test_a_message_has_at_most_16_look_up_keys() -> None:
+    keys = [b"%d" % number for number in range(17)]
+    assert check(encode([b"x", b"y"], look_up_keys=[keys[:16], []], **PLACE), LIMIT).look_up_hash_count == 16
+    with pytest.raises(InvalidArgumentError, match="17 look-up keys; the limit is 16"):
+        check(encode([b"x", b"y"], look_up_keys=[keys, []], **PLACE), LIMIT)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.batch import Batch, BatchHeader, Codec, check, cut, encode, key_hashes, tag_hashes
-from ledger.batch.header import ALL_COLUMNS, CUT, HEADER_BYTES, TAGS, seal
+from ledger.batch.header import ALL_COLUMNS, CUT, HEADER_BYTES, TAGS, look_up_hashes, seal
 from ledger.errors import CorruptBatchError, InvalidArgumentError, UnsupportedBatchError
+from ledger.hashing import key_hash
 from tests.ledger.batch.test_batch_round_trip import LIMIT, PLACE, messages
 
 VALUES = [b"%d" % number * 9 for number in range(100)]
@@ -28,8 +29,10 @@ def test_a_cut_has_the_chosen_messages_with_all_their_columns(
     there = data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)).filter(any))
     places = list(compress(range(len(whole)), there))
     part = Batch(cut(whole, places))
-    for column in ("values", "keys", "tags", "headers", "timestamps_ms"):
+    for column in ("values", "keys", "tags", "headers", "timestamps_ms", "look_up_keys"):
         assert getattr(part, column)() == list(compress(getattr(whole, column)(), there)), column
+    found = look_up_hashes(part.data)
+    assert ([] if found is None else found.tolist()) == [key_hash(key) for keys in part.look_up_keys() for key in keys]
     assert part.offsets_from(1 << 40).tolist() == [(1 << 40) + place for place in places]
     for taken, stored in (
         (tag_hashes(part.data), tag_hashes(whole.data)),

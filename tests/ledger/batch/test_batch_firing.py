@@ -25,7 +25,7 @@ from ledger.batch import (
     tag_hashes,
     timed_column,
 )
-from ledger.batch.header import seal
+from ledger.batch.header import look_up_hashes, seal
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 from ledger.timed import DELIVER_AT
 from tests.ledger.batch.test_batch_round_trip import messages
@@ -63,7 +63,9 @@ def choices(draw: st.DrawFn) -> tuple[list[Batch], list[tuple[int, int]]]:
 
 
 def rows(batch: Batch) -> list[tuple[Any, ...]]:
-    columns = batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms()
+    columns = (
+        batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), batch.look_up_keys()
+    )  # fmt: skip
     return list(zip(*columns, strict=True))
 
 
@@ -83,11 +85,12 @@ def test_a_firing_batch_has_the_picked_messages_in_their_order(
     assert fired.times_ms.tolist() == [10 * number for number in range(len(places))]
     wanted = [rows(batches[source])[place] for source, place in places]
     assert rows(Batch(data)) == [
-        (*row[:3], (*row[3], (DELIVER_AT, b"%d" % (10 * number))), row[4]) for number, row in enumerate(wanted)
+        (*row[:3], (*row[3], (DELIVER_AT, b"%d" % (10 * number))), *row[4:]) for number, row in enumerate(wanted)
     ]
-    again = encode([b"" for _ in wanted], keys=[row[1] for row in wanted], tags=[row[2] for row in wanted], topic_id=7,
-                   queue=3, producer_id=0, epoch=0, first_sequence=0, base_timestamp_ms=0)  # fmt: skip
-    for hashes in (key_hashes, tag_hashes):
+    again = encode([b"" for _ in wanted], keys=[row[1] for row in wanted], tags=[row[2] for row in wanted],
+                   look_up_keys=[row[5] for row in wanted], topic_id=7, queue=3, producer_id=0,
+                   epoch=0, first_sequence=0, base_timestamp_ms=0)  # fmt: skip
+    for hashes in (key_hashes, tag_hashes, look_up_hashes):
         found, expected = hashes(data), hashes(again)
         assert (found is None and expected is None) or np.array_equal(found, expected)  # type: ignore[arg-type]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.batch import Batch, BatchHeader, Codec, check, cut, encode, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, Codec, TimedColumn, check, cut, encode, key_hashes, tag_hashes
 from ledger.batch.check import check_header
-from ledger.batch.header import HEADER_BYTES, seal
+from ledger.batch.header import HEADER_BYTES, look_up_hashes, seal
+from ledger.batch.timed import target_of, timed_column
 from ledger.errors import CorruptBatchError, LedgerError
 from tests.ledger.batch.test_batch_check import LIMIT, PLACE
 
@@ -21,11 +23,13 @@ BATCHES = [
         tags=["t", None, "u"],
         headers=[[("a", b"1"), ("bb", b"")], [], [("c", b"22")]],
         timestamps_ms=[1, 2, 3],
+        look_up_keys=[[b"order", b""], [], [b"customer"]],
         **PLACE,
         codec=codec,
     )
     for codec in Codec
 ]
+BATCHES += [encode([b"x"], look_up_keys=[[b"order"]], timed=TimedColumn(7, 3, np.zeros(1, np.int64)), **PLACE)]
 BATCHES += [cut(Batch(BATCHES[0]), [0, 2])]
 
 
@@ -51,7 +55,7 @@ def test_a_broker_and_a_consumer_refuse_or_read_the_batch(data: bytes) -> None:
     with suppress(LedgerError):
         batch = Batch(data, check_crc=False)
         offsets = batch.offsets_from(0).tolist()
-        for column in (batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), offsets):
+        for column in (batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.look_up_keys(), offsets):
             assert len(column) == len(batch)
         assert offsets == sorted(set(offsets))
 
@@ -64,3 +68,8 @@ def test_a_replica_refuses_the_header_or_can_index_the_batch(data: bytes) -> Non
         check_header(header, len(data))
         for hashes in (key_hashes(data, header), tag_hashes(data, header)):
             assert hashes is None or len(hashes) == header.count
+        more = look_up_hashes(data, header)
+        assert more is None or 1 <= len(more) <= 16 * header.count
+        assert target_of(data) == (
+            None if (timed := timed_column(data, header)) is None else (timed.topic_id, timed.queue)
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.batch import MAX_COUNT, Batch, BatchHeader, Codec, check, encode, key_hashes, readdress, tag_hashes
+from ledger.batch import (
+    MAX_COUNT,
+    Batch,
+    BatchHeader,
+    Codec,
+    check,
+    encode,
+    indexed_hashes,
+    key_hashes,
+    readdress,
+    tag_hashes,
+)
+from ledger.batch.header import look_up_hashes
 from ledger.errors import InvalidArgumentError
 from ledger.hashing import key_hash, tag_hash
 
@@ -24,6 +37,7 @@ PLACE: dict[str, Any] = {
 }
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
+LOOK_UP_KEYS = st.lists(st.binary(max_size=9), max_size=16)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=5)), max_size=3)
 
 
@@ -43,6 +57,7 @@ def messages(draw: st.DrawFn) -> dict[str, Any]:
         "tags": draw(column(st.none() | st.text(max_size=9))),
         "headers": draw(column(HEADERS)),
         "timestamps_ms": draw(column(INT64)),
+        "look_up_keys": draw(column(LOOK_UP_KEYS)),
     }
 
 
@@ -58,6 +73,7 @@ def test_every_column_comes_back(given_messages: dict[str, Any], codec: Codec) -
     assert batch.tags() == (given_messages["tags"] or [None] * count)
     assert batch.headers() == [tuple(headers) for headers in given_messages["headers"] or [()] * count]
     assert batch.timestamps_ms() == (given_messages["timestamps_ms"] or [PLACE["base_timestamp_ms"]] * count)
+    assert batch.look_up_keys() == [tuple(keys) for keys in given_messages["look_up_keys"] or [()] * count]
 
 
 @given(messages(), st.sampled_from(Codec))
@@ -70,6 +86,10 @@ def test_a_broker_reads_header_and_hashes_without_the_payload(given_messages: di
     blinded = memoryview(data[: header.payload_position] + bytes(len(data) - header.payload_position))
     expect_hashes(key_hashes(blinded), given_messages["keys"], key_hash)
     expect_hashes(tag_hashes(blinded), given_messages["tags"], tag_hash)
+    expect_hashes(look_up_hashes(blinded), list(chain(*given_messages["look_up_keys"] or ())) or None, key_hash)
+    every = [each for each in (key_hashes(blinded), look_up_hashes(blinded)) if each is not None]
+    indexed = indexed_hashes(blinded)
+    assert (None if indexed is None else indexed.tolist()) == (list(chain(*every)) or None)
 
 
 def expect_hashes(found: np.ndarray[Any, Any] | None, items: list[Any] | None, hash_item: Any) -> None:

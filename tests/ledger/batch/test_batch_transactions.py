@@ -21,6 +21,7 @@ from ledger.batch import (
     encode,
     half_column,
     half_target_of,
+    indexed_hashes,
 )
 from ledger.batch.header import HALF, HEADER_BYTES, TIMED, seal
 from ledger.errors import CorruptBatchError, InvalidGroupNameError
@@ -42,6 +43,7 @@ def half(column: HalfColumn = COLUMN, codec: Codec = Codec.NONE) -> bytes:
         tags=[None, "new", "new"],
         headers=[(), (("trace", b"1"),), ()],
         timestamps_ms=[1_700_000_000_000, 1_700_000_000_001, 5],
+        look_up_keys=[[b"order-1", b"ann"], [], [b"order-2"]],
         half=column,
         codec=codec,
     )
@@ -68,8 +70,10 @@ def test_a_decided_batch_has_the_messages_of_the_half_batch(codec: Codec) -> Non
     assert decided_column(data) == column
     assert half_column(data) is None
     assert half_target_of(data) is None
-    for read in (Batch.values, Batch.keys, Batch.tags, Batch.headers, Batch.timestamps_ms):
+    for read in (Batch.values, Batch.keys, Batch.tags, Batch.headers, Batch.timestamps_ms, Batch.look_up_keys):
         assert read(after) == read(before)
+    assert indexed_hashes(after.data) is not None
+    assert indexed_hashes(after.data).tolist() == indexed_hashes(before.data).tolist()  # type: ignore[union-attr]
     header = after.header
     assert (header.topic_id, header.queue, header.producer_id, header.epoch, header.first_sequence) == (9, 3, 0, 0, 77)
 

@@ -22,7 +22,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.shard = 0
-        raft = SimpleNamespace(supported_feature_level=1, configuration_index=1, commit=5)
+        raft = SimpleNamespace(supported_feature_level=1, configuration_index=1, commit=5, progress={})
         self.driver: Any = SimpleNamespace(raft=raft)
         self.state = State()
         self.knows_the_end = True
@@ -99,3 +99,15 @@ async def test_members_with_a_newer_program_get_the_latest_level_of_this_program
     assert leader.proposed[0][0] == RaiseFeatureLevel(LATEST_LEVEL)
     leader.commit()
     await raising
+
+
+@pytest.mark.parametrize(
+    ("levels", "may_reach"), [((2, 2), True), ((2, 1), False), ((2, 0), True), ((0, 0), True)],
+    ids=["all support it", "one does not", "one has not answered yet", "none has answered yet"],
+)  # fmt: skip
+def test_a_level_cannot_be_reached_if_a_member_has_said_so(levels: tuple[int, int], *, may_reach: bool) -> None:
+    leader = Leader()
+    leader.driver.raft.progress = {node: SimpleNamespace(feature_level=level) for node, level in enumerate(levels, 2)}
+    assert FeatureLevel(leader).may_reach(2) == may_reach
+    leader.state.feature_level = 2
+    assert FeatureLevel(leader).may_reach(2)

@@ -46,7 +46,11 @@ class Sent:
     queue: int
     offset: int
     key: bytes | None
+    look_up_keys: tuple[bytes, ...]
     time: int
+
+    def has(self, key: bytes) -> bool:
+        return key == self.key or key in self.look_up_keys
 
 
 class Node:
@@ -76,15 +80,24 @@ class Node:
         driver: Any = SimpleNamespace(applied=self.log.last_index)
         self.replica.attach(driver)
 
-    def send(self, topic_id: int, queue: int, keys: list[bytes | None], time: int, codec: Codec = Codec.NONE) -> None:
+    def send(
+        self,
+        topic_id: int,
+        queue: int,
+        keys: list[bytes | None],
+        time: int,
+        codec: Codec = Codec.NONE,
+        look_up_keys: list[list[bytes]] | None = None,
+    ) -> None:
+        more = look_up_keys or [[] for _ in keys]
         offset = self.replica.state.next_offset(topic_id, queue)
         body = encode(
             [b"value" * 20] * len(keys), topic_id=topic_id, queue=queue, producer_id=len(self.sent) + 1, epoch=0,
-            first_sequence=0, base_timestamp_ms=0, keys=keys, codec=codec,
+            first_sequence=0, base_timestamp_ms=0, keys=keys, look_up_keys=more, codec=codec,
         )  # fmt: skip
         draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(keys))
         self.add(draft, time)
-        self.sent += [Sent(topic_id, queue, offset + i, key, time) for i, key in enumerate(keys)]
+        self.sent += [Sent(topic_id, queue, offset + i, key, tuple(more[i]), time) for i, key in enumerate(keys)]
 
     def ask(self, topic_id: int, key: bytes, **asked: Any) -> KeyQueryResult:
         return finished(query_messages(self.replica, KeyQuery(topic_id, key, **asked)))
@@ -98,8 +111,8 @@ class Node:
         while True:
             response = self.ask(topic_id, key, before_position=before, **asked)
             for each in response.batches:
-                keys = Batch(each.body).keys()
-                offsets = [each.base_offset + i for i, other in enumerate(keys) if other == key]
+                keys, more = Batch(each.body).keys(), Batch(each.body).look_up_keys()
+                offsets = [each.base_offset + i for i, own in enumerate(keys) if own == key or key in more[i]]
                 found += [(each.queue, offset) for offset in reversed(offsets)]
             if not response.next_before_position:
                 return found
@@ -112,7 +125,7 @@ class Node:
         return [
             (sent.queue, sent.offset)
             for sent in reversed(self.sent)
-            if (sent.topic_id, sent.key) == (topic_id, key) and begin <= sent.time < end
+            if sent.topic_id == topic_id and sent.has(key) and begin <= sent.time < end
         ]
 
 
@@ -139,13 +152,15 @@ BATCHES = st.lists(
     st.tuples(
         st.sampled_from(TOPICS),
         st.integers(0, QUEUES - 1),
-        st.lists(KEYS, min_size=1, max_size=5),
+        st.lists(
+            st.tuples(KEYS, st.lists(KEYS.filter(lambda key: key is not None), max_size=3)), min_size=1, max_size=5
+        ),
         st.integers(0, 2),
         st.sampled_from([Codec.NONE, Codec.ZSTD]),
     ),
     max_size=15,
 )
-Batches = list[tuple[int, int, list[bytes | None], int, Codec]]
+Batches = list[tuple[int, int, list[tuple[bytes | None, list[bytes]]], int, Codec]]
 LIMITS = st.builds(Limits, st.sampled_from([1, 500, 1 << 20]), st.sampled_from([1, 2, 256]), st.sampled_from([1, 400]))
 
 
@@ -153,7 +168,7 @@ def filled(batches: Batches) -> Node:
     node, time = Node(), 1000
     for topic_id, queue, keys, passed, codec in batches:
         time += passed
-        node.send(topic_id, queue, keys, time, codec)
+        node.send(topic_id, queue, [key for key, _ in keys], time, codec, [more for _, more in keys])
     return node
 
 
@@ -242,7 +257,7 @@ def test_the_offset_of_a_time_in_every_queue(batches: Batches, time: int) -> Non
 
 
 def test_without_a_time_none_is_looked_for() -> None:
-    node = filled([(1, 0, [b"a"], 1, Codec.NONE)])
+    node = filled([(1, 0, [(b"a", [])], 1, Codec.NONE)])
     assert offsets(node, 1, [0], None) == [(0, 0, 1, None)]
     with pytest.raises(UnknownQueueError):
         offsets(node, 1, [5], 0)

@@ -9,6 +9,7 @@ from ledger.client.producer.arguments import (
     check_settings,
     checked_headers,
     checked_key,
+    checked_look_up_keys,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -21,6 +22,9 @@ def test_what_is_right_comes_back_in_one_form() -> None:
     assert checked_value(b"12345", 0) == b"12345"
     assert checked_key("é") == "é".encode()
     assert checked_key(b"") == b""
+    assert checked_look_up_keys(["é", b"", "é"]) == ("é".encode(), b"")
+    assert checked_look_up_keys(str(number % 16) for number in range(99)) == tuple(b"%d" % i for i in range(16))
+    assert checked_look_up_keys(None) == ()
     assert checked_tag("t") == "t"
     assert checked_headers({"a": b"1"}) == (("a", b"1"),)
     assert checked_headers([("a", b"1"), ("a", b"2")]) == (("a", b"1"), ("a", b"2"))
@@ -66,7 +70,7 @@ def test_a_wrong_timestamp(timestamp: int) -> None:
 
 def test_what_goes_beside_the_value_is_limited() -> None:
     check_extras(b"k", "t", (("h", b"v"),))
-    with pytest.raises(MessageTooLargeError, match="Key, tag and headers"):
+    with pytest.raises(MessageTooLargeError, match="Keys, tag and headers"):
         check_extras(b"k", None, (("h", bytes(1 << 20)),))
 
 
@@ -94,3 +98,14 @@ def test_headers_have_their_limits() -> None:
     assert checked_headers([("\u00e9", bytes(16 * 1024 - 2))]) is not None
     with pytest.raises(HeadersTooLargeError, match=r"16385 bytes; the limit is 16384\. Put"):
         checked_headers({"\u00e9": bytes(16 * 1024 - 1)})
+
+
+@pytest.mark.parametrize("keys", ["order-17", b"order-17", 5, [5], ["\ud800"], [None], [str(i) for i in range(17)]])
+def test_wrong_look_up_keys(keys: list[str]) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"look.up.key"):
+        checked_look_up_keys(keys)
+
+
+def test_look_up_keys_count_in_the_size_of_a_message() -> None:
+    with pytest.raises(MessageTooLargeError, match="Keys, tag and headers of a message have 1048588 bytes"):
+        check_extras(None, None, None, (bytes(1024 * 1024),))

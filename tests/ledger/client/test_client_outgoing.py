@@ -90,3 +90,20 @@ def test_messages_are_sorted_by_queue_and_keep_their_order(queues: list[int]) ->
 
 def test_iterators_take_turns() -> None:
     assert list(in_turns([iter("abc"), iter("1"), iter("xy")])) == ["a", "1", "x", "b", "y", "c"]
+
+
+def test_each_message_has_its_own_look_up_keys_or_those_of_the_call() -> None:
+    own = OutgoingMessage(b"own", look_up_keys=["order-17", b"ann", "order-17"])
+    none = OutgoingMessage(b"none", look_up_keys=())
+    made = columns([b"plain", ("k", b"pair"), own, none], look_up_keys=(b"import-3",))
+    assert made.look_up_keys == [(b"import-3",), (b"import-3",), (b"order-17", b"ann"), ()]
+    assert list(made.lengths) == [5 + 8 + 12, 4 + 1 + 8 + 12, 3 + 8 + 3 + 2 * 12, 4]
+    assert columns([("k", b"pair")], look_up_keys=(b"import-3",)).look_up_keys == [(b"import-3",)]
+    assert columns([("k", b"pair"), b"plain"]).look_up_keys is None
+    piece, _ = made.piece(2, None)  # type: ignore[arg-type]  # no receipt is needed
+    assert piece.look_up_keys == (b"order-17", b"ann")
+
+
+def test_too_many_look_up_keys_are_refused_before_a_message_is_sent() -> None:
+    with pytest.raises(InvalidArgumentError, match="17 look-up keys; the limit is 16"):
+        columns([b"fine", OutgoingMessage(b"", look_up_keys=[str(number) for number in range(17)])])

@@ -17,14 +17,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KAFKAS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-OURS = ["tag", "keys", "term", "replica"]
+OURS = ["tag", "keys", "term", "replica", "look_up_keys"]
 
 
 def test_the_columns_are_kafkas_then_ours_and_hold_what_was_sent(
     spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(1)
-    producer.send(topic, b"one", key=b"k", tag="paid", headers=[("h", b"1")], timestamp_ms=1_700_000_000_123)
+    producer.send(
+        topic,
+        b"one",
+        key=b"k",
+        tag="paid",
+        headers=[("h", b"1")],
+        timestamp_ms=1_700_000_000_123,
+        look_up_keys=["o1", "ann"],
+    )
     producer.send(topic, b"two")
     frame = table(spark, bootstrap, subscribe=topic)
     assert frame.columns == [*KAFKAS, *OURS]
@@ -35,6 +43,7 @@ def test_the_columns_are_kafkas_then_ours_and_hold_what_was_sent(
     assert (one.timestamp.timestamp(), one.timestampType, one.tag, one["keys"]) == (1_700_000_000.123, 0, "paid", ["k"])
     assert [(header.key, bytes(header.value)) for header in one.headers] == [("h", b"1")]
     assert one.replica in ("1", "2", "3")
+    assert (list(map(bytes, one.look_up_keys)), two.look_up_keys) == ([b"o1", b"ann"], None)
     assert one.term >= 1
     assert (two.key, two.tag, two["keys"], two.headers) == (None, None, None, None)
 

@@ -25,6 +25,7 @@ def rows(count: int) -> list[dict[str, Any]]:
             "key": b"k%d" % (number % 5) if number % 3 else None,
             "tag": "odd" if number % 2 else None,
             "headers": [{"key": "n", "value": b"%d" % number}] if number % 4 == 0 else None,
+            "look_up_keys": [b"o%d" % number, b"ann"] if number % 6 == 0 else None,
         }
         for number in range(count)
     ]
@@ -32,6 +33,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def batches_of(records: list[dict[str, Any]], each: int) -> list[pa.RecordBatch]:
     kinds = {"value": pa.binary(), "key": pa.binary(), "tag": pa.string(), "headers": HEADERS}
+    kinds["look_up_keys"] = pa.list_(pa.binary())
     schema = pa.schema(list(kinds.items()))
     return [
         pa.RecordBatch.from_pylist(records[start : start + each], schema=schema)
@@ -93,7 +95,8 @@ def test_every_row_is_sent_once_with_all_that_it_has() -> None:
     for each in sent(batches_of(records, 100)):
         content = each.content()
         nothing = [None] * len(content.values)
-        columns = (content.values, content.keys or nothing, content.tags or nothing, content.headers or nothing)
+        columns: tuple[list[Any], ...] = (content.values, content.keys or nothing, content.tags or nothing)
+        columns += (content.headers or nothing, content.look_up_keys or nothing)
         found += list(zip(*columns, strict=True))
     wanted = [
         (
@@ -101,10 +104,13 @@ def test_every_row_is_sent_once_with_all_that_it_has() -> None:
             row["key"],
             row["tag"],
             tuple((pair["key"], pair["value"]) for pair in row["headers"] or ()),
+            tuple(row["look_up_keys"] or ()),
         )
         for row in records
     ]
-    assert sorted((v, k, t, h or ()) for v, k, t, h in found if k) == sorted(each for each in wanted if each[1])
+    assert sorted((v, k, t, h or (), m or ()) for v, k, t, h, m in found if k) == sorted(
+        each for each in wanted if each[1]
+    )
     assert len(found) == len(wanted)
 
 
@@ -121,6 +127,7 @@ def test_rows_without_a_key_go_round_the_queues_a_batch_to_each() -> None:
         ({"value": None}, "value"),
         ({"value": b"", "headers": [{"key": None, "value": b""}]}, "headers"),
         ({"value": b"", "tag": ""}, "tag"),
+        ({"value": b"", "look_up_keys": [None]}, "look-up key"),
     ],
 )
 def test_what_no_message_may_have_is_refused(record: dict[str, Any], named: str) -> None:

@@ -44,6 +44,7 @@ FULL: dict[str, Any] = {
     "keys": [b"k1", None, b"\xff"],
     "tags": [None, "paid", "\N{GREEK SMALL LETTER LAMDA}"],
     "headers": [[("a", b"1"), ("b", b"")], [], [("c", b"2")]],
+    "look_up_keys": [[b"o1", b"ann"], [], [b"o3"]],
     "timestamps_ms": [1_000, 999, 2_500],
 }
 
@@ -56,6 +57,7 @@ def test_every_column_is_what_was_sent(codec: Codec) -> None:
     assert [first["tag"], second["tag"], third["tag"]] == FULL["tags"]
     assert first["headers"] == [{"key": "a", "value": b"1"}, {"key": "b", "value": b""}]
     assert second["headers"] is None
+    assert (first["look_up_keys"], second["look_up_keys"]) == ([b"o1", b"ann"], None)
     assert [each["timestamp"].timestamp() for each in (first, second, third)] == [1.0, 0.999, 2.5]
     assert [first["keys"], second["keys"], third["keys"]] == [["k1"], None, None]  # \xff is no text
     assert {(each["topic"], each["partition"], each["term"], each["replica"]) for each in (first, second, third)} == {

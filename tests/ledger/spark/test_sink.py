@@ -37,15 +37,19 @@ def test_all_columns_arrive_and_a_key_finds_its_queue(
 ) -> None:
     first, second = make_topic(4), make_topic(1)
     rows = [
-        (first, b"k1", "one", "paid", [("h", bytearray(b"1"))]),
-        (first, b"k1", "two", None, None),
-        (second, None, "three", None, []),
+        (first, b"k1", "one", "paid", [("h", bytearray(b"1"))], ["o1", "ann"]),
+        (first, b"k1", "two", None, None, None),
+        (second, None, "three", None, [], []),
     ]
-    schema = "topic STRING, key BINARY, value STRING, tag STRING, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+    schema = (
+        "topic STRING, key BINARY, value STRING, tag STRING, headers ARRAY<STRUCT<key STRING, value BINARY>>, "
+        "look_up_keys ARRAY<STRING>"
+    )
     write(spark.createDataFrame(rows, schema).coalesce(1), bootstrap)
     one, two = table(spark, bootstrap, subscribe=first, includeHeaders="true").orderBy("offset").collect()
     assert (bytes(one.key), bytes(one.value), one.tag, one.headers[0].key) == (b"k1", b"one", "paid", "h")
     assert (bytes(two.value), two.tag, two.headers, two.partition) == (b"two", None, None, one.partition)
+    assert (list(map(bytes, one.look_up_keys)), two.look_up_keys) == ([b"o1", b"ann"], None)
     assert values(table(spark, bootstrap, subscribe=second)) == ["three"]
 
 

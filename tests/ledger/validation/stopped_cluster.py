@@ -18,7 +18,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from ledger.batch import BatchHeader, encode, key_hashes, tag_hashes
+from ledger.batch import BatchHeader, encode, indexed_hashes, tag_hashes
 from ledger.batch.header import seal
 from ledger.history import HistoryWriter, Open, OperationOutcome, Send
 from ledger.state import CommittedBatch, State
@@ -125,13 +125,14 @@ class Writer:
         queue: int = 0,
         keys: Sequence[bytes | None] | None = None,
         tags: Sequence[str | None] | None = None,
+        look_up_keys: Sequence[Sequence[bytes]] | None = None,
         time_ms: int | None = None,
     ) -> Header:
         producer = self.producer
         sequence = self.sequences.get((producer, topic_id, queue), 0)
         body = encode(
             list(values), topic_id=topic_id, queue=queue, producer_id=producer, epoch=0, first_sequence=sequence,
-            base_timestamp_ms=TIME_MS, keys=keys, tags=tags,
+            base_timestamp_ms=TIME_MS, keys=keys, tags=tags, look_up_keys=look_up_keys,
         )  # fmt: skip
         offset = self.state.next_offset(topic_id, queue)
         draft = EntryDraft(EntryKind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(values))
@@ -143,7 +144,7 @@ class Writer:
         return header
 
     def apply(self, header: Header, body: bytes) -> None:
-        hashes = key_hashes(body)
+        hashes = indexed_hashes(body)
         if hashes is not None:
             self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
         self.queues.get(header.topic_id, header.queue).put(

@@ -40,6 +40,7 @@ class WaitingWriter(Writer):
         body = encode(
             [b"waits"] * len(times), topic_id=WAITING_TOPIC, queue=0, producer_id=7, epoch=0, first_sequence=sequence,
             base_timestamp_ms=TIME_MS, keys=[b"key"] * len(times), tags=["tag"] * len(times),
+            look_up_keys=[[b"order", b"ann"]] * len(times),
             timed=TimedColumn(topic_id, 0, np.array(times, np.int64)),
         )  # fmt: skip
         self.waiting += [(Batch(body), place) for place in range(len(times))]

@@ -77,6 +77,7 @@ async def test_a_list_has_keys_tags_and_sizes_and_values_if_asked(leader: Leader
     body = encode(
         [b"value", b""], topic_id=WAITING, queue=0, producer_id=9, epoch=0, first_sequence=0, base_timestamp_ms=NOW_MS,
         keys=[b"k", None], tags=["t", None], headers=[[("trace", b"1")], []],
+        look_up_keys=[[b"order-17"], []],
         timed=TimedColumn(ORDERS, 1, np.array(times(1, 2), np.int64)),
     )  # fmt: skip
     leader.append(EntryDraft(EntryKind.BATCH, body, WAITING, 0, 0, 2))
@@ -85,6 +86,7 @@ async def test_a_list_has_keys_tags_and_sizes_and_values_if_asked(leader: Leader
     assert (second.key, second.tag, second.size, second.timestamp_ms) == (None, None, 0, NOW_MS)
     first, second = (await listed(leader, with_values=True)).messages
     assert (first.value, first.headers, second.headers) == (b"value", (("trace", b"1"),), ())
+    assert (first.look_up_keys, second.look_up_keys) == ((b"order-17",), ())
 
 
 async def test_topics_without_the_right_are_left_out(leader: Leader) -> None:

@@ -1,0 +1,35 @@
+"""Decides whether the feature level of the shard allows the columns of a producer's batch.
+
+A node with an older program could not apply a batch with a column that it does not know. So the leader appends such a
+batch only at the feature level at which all members know the column.
+"""
+
+from __future__ import annotations
+
+from ledger.batch.header import LOOK_UP_KEYS
+from ledger.errors import BusyError, UnsupportedBatchError
+from ledger.state import feature_levels
+
+
+def needed_level(columns: int) -> int:
+    """Return the feature level that a batch with these columns needs, as far as this module decides it."""
+    return feature_levels.LOOK_UP_KEYS if columns & LOOK_UP_KEYS else 0
+
+
+def check_level(columns: int, level: int, *, may_rise: bool) -> None:
+    """Raise an error if a batch with these columns must not be appended at the feature level `level` of the shard.
+    `may_rise` is False if a member has said that its program does not support the needed level.
+
+    Raises UnsupportedBatchError if a member does not support the level, and otherwise BusyError: for example, a cluster
+    that has just started raises its level soon, and the producer sends the batch again.
+    """
+    needed = needed_level(columns)
+    if level >= needed:
+        return
+    sentence = f"this shard has feature level {level}, and messages with look-up keys need level {needed}"
+    if may_rise:
+        raise BusyError(f"{sentence}: it rises when all its nodes run this version (`ledgermq cluster info`)")
+    raise UnsupportedBatchError(
+        f"{sentence}: some nodes run an older version, upgrade them (`ledgermq cluster info`), or send without look-up "
+        "keys"
+    )
