@@ -9,12 +9,21 @@ The checker of chaos runs and the validation job compare histories with the logs
      "crcs":[3405691582],"node":0,"final":false,"start":4,"end":5}
     {"op":"assign","process":8,"topic":"t","queue":0,"offset":41,"start":4}                       a consumer continues
     {"op":"progress","process":8,"group":"g","topic":"t","queue":0,"offset":42,"start":6,"end":7} a group's offset
+    {"op":"schedule","process":7,"outcome":"ok","topic":"t","queue":0,"shard":1,"waits_in":1,"identity":9,
+     "producer":"77aa..","epoch":0,"sequence":3,"times_ms":[1800000000000],"crcs":[3405691582],"sizes":[128],
+     "error":null,"clock_ms":1799999999000,"start":2,"end":3}                                     messages that wait
+    {"op":"cancel","process":7,"outcome":"ok","shard":1,"identity":9,"time_ms":1800000000000,"error":null,"start":4,"end":5}
+    {"op":"delivery","process":8,"topic":"t","queue":0,"offsets":[42],"identities":[10],"times_ms":[1800000000000],
+     "appended_ms":[1800000000020],"crcs":[47],"start":4,"end":5}           messages of a poll that had waited
     {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
     {"op":"close","process":7,"producer":"9f3c..","start":9}                                      a producer stopped
 
 A message is identified by the batch header that its producer wrote: producer, epoch and sequence within its queue. A
 send is `ok` (committed at these offsets), `fail` (not in any log) or `unknown` (for example after a timeout). The
 messages of one send have consecutive sequences and offsets.
+
+A message with a delivery time waits in the topic `%TIMED`, and is identified by the shard and its identity, the offset
+at which it waits. The batch that delivers the message names its identity.
 
 Times are nanoseconds of CLOCK_MONOTONIC, so the histories of all processes of one machine use the same clock. A process
 that was killed leaves no `close` line, and no line for operations that had not ended.
@@ -109,6 +118,73 @@ class Poll:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """Messages with delivery times that the program gave to the producer in one call, for one queue.
+
+    `queue` is the queue to which the messages will be delivered, and `waits_in` is the queue of `%TIMED`, in the shard
+    `shard`, where they wait. `identity` is the identity of the first message. `shard` is -1 and `identity` is None if
+    the outcome is not ok. `producer`, `epoch` and `sequence` are those of the batch in `%TIMED`; if the messages got no
+    sequence numbers, `producer` is empty, and `sequence` and `waits_in` are -1. `times_ms` has the delivery times, in
+    ms since 1970. `clock_ms` is the producer's wall clock at `start`, in ms since 1970.
+    """
+
+    op: ClassVar[str] = "schedule"
+    process: int
+    outcome: OperationOutcome
+    topic: str
+    queue: int
+    shard: int
+    waits_in: int
+    identity: int | None
+    producer: str
+    epoch: int
+    sequence: int
+    times_ms: list[int]
+    crcs: list[int]
+    sizes: list[int]
+    error: str | None
+    clock_ms: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A request to cancel one waiting message. The outcome is ok if the message was cancelled, and fail if the answer
+    was that the message does not wait. Then an earlier attempt of the same request may have cancelled it. `time_ms` is
+    its delivery time, in ms since 1970."""
+
+    op: ClassVar[str] = "cancel"
+    process: int
+    outcome: OperationOutcome
+    shard: int
+    identity: int
+    time_ms: int
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Messages of one poll that had waited for their delivery times. The poll itself is another line, with the same
+    process, queue, `start` and `end`. `times_ms` has the delivery times, and `appended_ms` the times at which a leader
+    appended the deliveries, both in ms since 1970."""
+
+    op: ClassVar[str] = "delivery"
+    process: int
+    topic: str
+    queue: int
+    offsets: list[int]
+    identities: list[int]
+    times_ms: list[int]
+    appended_ms: list[int]
+    crcs: list[int]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assign:
     """A consumer continues a queue at `offset`, because it was assigned the queue or called seek()."""
 
@@ -157,9 +233,10 @@ class Close:
     start: int
 
 
-Operation = Open | Send | Poll | Assign | ProgressReport | AdminRequest | Close
+Operation = Open | Send | Poll | Schedule | Cancel | Delivery | Assign | ProgressReport | AdminRequest | Close
 _KINDS: Mapping[str, type[Any]] = {
-    kind.op: kind for kind in (Open, Send, Poll, Assign, ProgressReport, AdminRequest, Close)
+    kind.op: kind
+    for kind in (Open, Send, Poll, Schedule, Cancel, Delivery, Assign, ProgressReport, AdminRequest, Close)
 }
 _NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
 _PIECE = 1 << 20

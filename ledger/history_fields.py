@@ -58,6 +58,15 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "queue": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
     "bound": (lambda value: type(value) is bool, _FLAG),
     "final": (lambda value: type(value) is bool, _FLAG),
+    # -1: messages with delivery times that were not acknowledged.
+    "shard": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
+    "waits_in": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
+    "identity": (_number(), _NUMBER),
+    "identities": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
+    "time_ms": (_number(), _NUMBER),
+    "clock_ms": (_number(), _NUMBER),
+    "times_ms": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
+    "appended_ms": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
     "node": (_number(), _NUMBER),
     "offset": (_number(), _NUMBER),
     "producer": (_is_producer, "a producer's id of 16 hexadecimal digits"),
@@ -73,14 +82,21 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "end": (_number(most=_LARGEST_TIME), _TIME),
 }
 # By operation: lists that have one value for each message.
-_COLUMNS = {"send": ("crcs", "sizes"), "poll": ("offsets", "producers", "epochs", "sequences", "crcs")}
+_COLUMNS = {
+    "send": ("crcs", "sizes"),
+    "poll": ("offsets", "producers", "epochs", "sequences", "crcs"),
+    "schedule": ("times_ms", "crcs", "sizes"),
+    "delivery": ("offsets", "identities", "times_ms", "appended_ms", "crcs"),
+}
+# By operation: the field that is null if the outcome is not ok.
+_OF_OUTCOME = {"send": "offset", "schedule": "identity"}
 
 
 def wrong_value(op: str, values: Mapping[str, Any]) -> str:
     """Return what is wrong with the values of a line, without `op` and `outcome`; "" if nothing is wrong."""
     for name, value in values.items():
         check, what = _FIELDS.get(name, (None, ""))
-        if check is not None and not (check(value) or (name == "offset" and value is None and op == "send")):
+        if check is not None and not (check(value) or (value is None and _OF_OUTCOME.get(op) == name)):
             shown = repr(value)
             return f'"{name}" is {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."}, and not {what}'
     return _misfit(op, values)
@@ -93,14 +109,15 @@ def _misfit(op: str, values: Mapping[str, Any]) -> str:
         return f"{', '.join(columns)} have different lengths"
     if "end" in values and values["end"] < values["start"]:
         return "it ends before it starts"
-    if op == "send":
-        return _misfit_of_send(values)
+    if op in _OF_OUTCOME:
+        return _misfit_of_send(values, op)
     return "a producer has no id" if op in ("open", "close") and not values["producer"] else ""
 
 
-def _misfit_of_send(values: Mapping[str, Any]) -> str:
-    if (values["offset"] is None) == (values["outcome"] == "ok"):
-        return "a send has an offset if, and only if, its outcome is ok"
+def _misfit_of_send(values: Mapping[str, Any], op: str) -> str:
+    name = _OF_OUTCOME[op]
+    if (values[name] is None) == (values["outcome"] == "ok"):
+        return f"a {op} has an {name} if, and only if, its outcome is ok"
     if (values["sequence"] == -1) != (not values["producer"]):
-        return "a send has a sequence if, and only if, it has a producer"
+        return f"a {op} has a sequence if, and only if, it has a producer"
     return ""

@@ -60,11 +60,14 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         return names
 
 
-def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
-    """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive."""
+def expanded(faults: tuple[str, ...], flush: str, timed: float) -> tuple[str, ...]:
+    """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive, with a load
+    of which the share `timed` has delivery times."""
     if faults != (ALL,):
         return faults
-    return tuple(name for name in SURVIVED if flush == "sync" or FaultNeeds.SYNC_FLUSH not in KINDS[name].needs)
+    lacks = FaultNeeds.NOTHING if flush == "sync" else FaultNeeds.SYNC_FLUSH
+    lacks |= FaultNeeds.NOTHING if timed else FaultNeeds.TIMED
+    return tuple(name for name in SURVIVED if not KINDS[name].needs & lacks)
 
 
 def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
@@ -118,6 +121,13 @@ def chaos() -> None:
 )
 @click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load runs.")
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option(
+    "--timed",
+    type=click.FloatRange(0, 0.9),
+    default=0.1,
+    show_default=True,
+    help="The share of the messages that have delivery times. Some of them are cancelled.",
+)
 @click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -147,7 +157,7 @@ def chaos() -> None:
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    options = ChaosOptions(seed=seed, faults=expanded(faults, given["flush"]), **given)
+    options = ChaosOptions(seed=seed, faults=expanded(faults, given["flush"], given["timed"]), **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
@@ -172,6 +182,13 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     "--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load of each run lasts."
 )
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option(
+    "--timed",
+    type=click.FloatRange(0, 0.9),
+    default=0.1,
+    show_default=True,
+    help="The share of the messages that have delivery times. Some of them are cancelled.",
+)
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
     "--ledger",
@@ -186,7 +203,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     """Run each fault several times. An interrupted campaign continues where it stopped."""
     wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
     book = campaign.CampaignLedger(ledger)
-    waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
+    waiting = list(campaign.runs(expanded(faults, wish.flush, wish.timed), runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s are to be made")
 
     def told(entry: campaign.CampaignEntry) -> None:

@@ -9,9 +9,11 @@ from itertools import chain
 from pathlib import Path
 
 from chaos.live.checker.availability import WritePause, acknowledged_at, longest_pause, pauses_of_faults
+from chaos.live.checker.clock_doubt import WrongClocks, clock_doubt
 from chaos.live.checker.cluster import no_recovery, two_leaders
 from chaos.live.checker.columns import HistoryColumns, columns_of
 from chaos.live.checker.verdict import HistoryVerdict, judge
+from chaos.live.faults.catalogue import CLOCK_KINDS
 from chaos.live.leaders import read_claims
 from chaos.live.nemesis import Struck
 from chaos.live.options import ChaosOptions
@@ -24,6 +26,8 @@ from ledger.words import counted
 
 # A run counts only if at least this share of the intended messages was acknowledged.
 _LEAST_SHARE = 0.2
+# The share of those of these messages with delivery times that must be delivered; others are cancelled.
+_DELIVERED_SHARE = 0.5
 # A load that lasted longer than this, beyond the asked time, is mentioned.
 _LATE_S = 1.0
 # A first acknowledgement that comes later than this after the beginning of the load is mentioned.
@@ -78,7 +82,14 @@ def judged(out: Path) -> ChaosResult:
     columns = columns_of(chain.from_iterable(map(read_history, paths)))
     least = int(options.rate * options.seconds * _LEAST_SHARE)
     cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told.unrecovered))
-    verdict = judge(columns, least_acknowledged=least, reads=promise.reads).joined(*cluster)
+    wrong = [WrongClocks(one.nodes, one.start, one.end) for one in struck if one.kind in CLOCK_KINDS]
+    verdict = judge(
+        columns,
+        least_acknowledged=least,
+        least_delivered=int(options.timed * least * _DELIVERED_SHARE),
+        reads=promise.reads,
+        clocks=clock_doubt(wrong, options.nodes),
+    ).joined(*cluster)
     if told.promise is not None:
         broken = broken_promises(out, promise)
         verdict = verdict.without(broken.absent).without_proof(broken.sentences)

@@ -16,9 +16,11 @@ from urllib.request import urlopen
 from chaos.errors import ChaosError
 from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.hosts.node_security import NodeSecurity
+from ledger.client.admin.waiting_messages import MAX_WAITING
 from ledger.client.records import NodeStatus
 from ledger.client.sync.admin import Admin
 from ledger.errors import LedgerError
+from ledger.timed import MAX_DELIVERY_MS, moment
 
 _AGAIN_S = 0.2
 _CHANGE_S = 60.0
@@ -78,6 +80,26 @@ class ClusterOperator:
 
     def create_topic(self, name: str, queues: int) -> None:
         self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues))
+
+    def waiting(self, before_ms: int) -> int:
+        try:
+            return self._waiting(before_ms)
+        except LedgerError:
+            return 0
+
+    def all_delivered(self, within_s: float) -> None:
+        """Wait until no message waits for its delivery time. Raises ChaosError if this takes longer than `within_s`."""
+
+        def none_waits() -> bool:
+            try:
+                return self._waiting(MAX_DELIVERY_MS) == 0
+            except LedgerError:
+                return False
+
+        self._until(none_waits, within_s, "not all messages with delivery times were delivered")
+
+    def _waiting(self, before_ms: int) -> int:
+        return len(self._connected().waiting_messages(end=moment(before_ms), limit=MAX_WAITING))
 
     def wall_clock_ms(self, node: int) -> int | None:
         """Return the time that the node's HTTP port puts into its `Date` header, in ms; None if the node does not

@@ -33,7 +33,7 @@ from chaos.live.hosts.node_security import clients_of
 from chaos.live.judging import ChaosResult, judged
 from chaos.live.leaders import LeaderWatch
 from chaos.live.load.processes import ClientOfRun, ClientProcesses, ClientTimeoutError
-from chaos.live.load.spec import ClientSpec
+from chaos.live.load.spec import LONGEST_DELAY_MS, ClientSpec
 from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
 from chaos.live.options import ChaosOptions
@@ -95,6 +95,8 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             raise ChaosError(
                 f"{kind.name} needs --flush sync: with async flush, nodes may lose what this fault destroys"
             )
+        if FaultNeeds.TIMED in kind.needs and not options.timed:
+            raise ChaosError(f"{kind.name} needs messages with delivery times: give --timed 0.1")
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
@@ -175,6 +177,8 @@ class _Run:
         unrecovered = ""
         try:
             self._operator.caught_up(self._options.recovery_s)
+            if self._options.timed:
+                self._operator.all_delivered(self._options.recovery_s + LONGEST_DELAY_MS / 1000)
         except ChaosError as trouble:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
@@ -211,4 +215,5 @@ class _Run:
             seed=options.seed,
             history="",
             run=os.getpid(),
+            timed=options.timed,
         )

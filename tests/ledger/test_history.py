@@ -10,7 +10,9 @@ import pytest
 from ledger.history import (
     AdminRequest,
     Assign,
+    Cancel,
     Close,
+    Delivery,
     HistoryError,
     HistoryWriter,
     Open,
@@ -18,6 +20,7 @@ from ledger.history import (
     OperationOutcome,
     Poll,
     ProgressReport,
+    Schedule,
     Send,
     read_history,
     to_line,
@@ -33,6 +36,10 @@ OPERATIONS: list[Operation] = [
     ProgressReport(3, "g", "t", 0, 7, 4, 5),
     AdminRequest(4, "create topic t", OperationOutcome.FAIL, "TopicExistsError", 1, 2),
     Close(1, P, 9),
+    Schedule(1, OperationOutcome.OK, "t", 0, 3, 1, 7, P, 0, 2, [9, 8], [1, 2], [10, 20], None, 5, 2, 3),
+    Schedule(1, OperationOutcome.FAIL, "t", 0, -1, -1, None, "", 0, -1, [9], [1], [10], "BusyError", 5, 2, 3),
+    Cancel(1, OperationOutcome.FAIL, 3, 7, 9, None, 2, 3),
+    Delivery(2, "t", 0, [5, 6], [7, 8], [9, 8], [9, 9], [1, 2], 4, 5),
 ]
 
 
@@ -91,6 +98,17 @@ def test_what_is_wrong_is_named_by_its_line(tmp_path: Path, line: str, what: str
         (4, "queue", {}, '"queue" is {}'),
         (5, "group", None, '"group" is None'),
         (7, "producer", "", "a producer has no id"),
+        (8, "identity", None, "a schedule has an identity if, and only if, its outcome is ok"),
+        (9, "identity", 3, "a schedule has an identity if, and only if, its outcome is ok"),
+        (8, "sequence", -1, "a schedule has a sequence if, and only if, it has a producer"),
+        (8, "times_ms", [9], "times_ms, crcs, sizes have different lengths"),
+        (8, "shard", -2, "-1 or a whole number"),
+        (8, "waits_in", None, "-1 or a whole number"),
+        (8, "clock_ms", -1, "a whole number from 0"),
+        (10, "identity", None, "a whole number from 0"),
+        (10, "time_ms", "9", "a whole number from 0"),
+        (11, "identities", [7], "have different lengths"),
+        (11, "appended_ms", [-1, 9], "a list of whole numbers"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(tmp_path: Path, operation: int, field: str, value: object, what: str) -> None:

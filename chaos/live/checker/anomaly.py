@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.live.checker.columns import Flags, Numbers
+from chaos.live.checker.cells import Flags, Numbers
 
 # The largest number of anomalies that a report shows for each kind.
 SHOWN = 20
@@ -33,6 +33,14 @@ KINDS = {
     "real-time order": "a message got a lower offset than one that a client knew before the send began",
     "divergence": "at the end, two nodes do not have the same queue",
     "offset regression": "the offset of a consumer group decreased",
+    "early delivery": "a message was delivered before its delivery time",
+    "repeated delivery": "a message with a delivery time was delivered twice",
+    "cancelled delivery": "a message was delivered although a client was told that it was cancelled",
+    "lost delivery": "a message with a delivery time was acknowledged, was not cancelled, and was never delivered",
+    "altered delivery": "a message was delivered with another delivery time, or other bytes, than it was sent with",
+    "phantom delivery": "a message was delivered that no producer sent with a delivery time for this queue",
+    "aborted delivery": "a message was delivered whose producer got the answer that it does not wait",
+    "reordered delivery": "of two messages of a queue with equal delivery times, the later one was delivered first",
 }
 
 # Anomalies in the reports of the nodes.

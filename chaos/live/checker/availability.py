@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaos.live.checker.columns import OK, HistoryColumns, Numbers
+from chaos.live.checker.cells import OK, Numbers
+from chaos.live.checker.columns import HistoryColumns
 
 # A pause that begins within this time after the end of a fault still belongs to the fault.
 AFTERMATH_NS = 5_000_000_000

@@ -7,35 +7,29 @@ queue, producer, epoch and sequence. The same message has the same identity ever
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chaos.live.checker.cells import NONE, OUTCOMES, Flags, Growing, Numbers
+from chaos.live.checker.timed_columns import TimedColumns, TimedReader
 from ledger.history import (
     AdminRequest,
     Assign,
+    Cancel,
     Close,
+    Delivery,
     HistoryError,
     Open,
     Operation,
-    OperationOutcome,
     Poll,
     ProgressReport,
+    Schedule,
     Send,
 )
-
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-OK, FAIL, UNKNOWN = 0, 1, 2
-_OUTCOMES = {OperationOutcome.OK: OK, OperationOutcome.FAIL: FAIL, OperationOutcome.UNKNOWN: UNKNOWN}
-# The value of a cell without a value.
-NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +82,7 @@ class HistoryColumns:
 
     sends: SendColumns
     reads: ReadColumns
+    timed: TimedColumns
     # Topic and queue, by the number of the queue.
     queues: Sequence[tuple[str, int]]
     producers: Sequence[str]
@@ -139,34 +134,6 @@ class _Numbering:
         return list(self._numbers)
 
 
-class _Growing:
-    """Collects the rows of columns while a history is read. In the `shared` columns all messages of an operation have
-    the same values. In the `own` columns each message has its own values.
-    """
-
-    def __init__(self, shared: int, own: int) -> None:
-        self._counts = array("q")
-        self._shared = [array("q") for _ in range(shared)]
-        self._own = [array("q") for _ in range(own)]
-
-    def add(self, count: int, shared: Sequence[int], *own: Iterable[int]) -> None:
-        self._counts.append(count)
-        for column, value in zip(self._shared, shared, strict=True):
-            column.append(value)
-        for column, values in zip(self._own, own, strict=True):
-            column.extend(values)
-
-    def columns(self) -> list[Numbers]:
-        """Return the columns of all operations, followed by the columns of this kind of operation. Each column has
-        one row for every message."""
-        counts = _numbers(self._counts)
-        return [*(np.repeat(_numbers(one), counts) for one in self._shared), *map(_numbers, self._own)]
-
-
-def _numbers(column: array[int]) -> Numbers:
-    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
-
-
 def columns_of(history: Iterable[Operation]) -> HistoryColumns:
     """Read the whole history into memory: about 100 bytes for each message sent and for each message read."""
     return _Reader().read(history)
@@ -175,8 +142,9 @@ def columns_of(history: Iterable[Operation]) -> HistoryColumns:
 class _Reader:
     def __init__(self) -> None:
         self._queues, self._producers = _Numbering(), _Numbering()
-        self._sends = _Growing(shared=9, own=3)
-        self._reads = _Growing(shared=7, own=5)
+        self._sends = Growing(shared=9, own=3)
+        self._reads = Growing(shared=7, own=5)
+        self._timed = TimedReader(self._queues.of)
         self._closed: set[int] = set()
         self._known: set[int] = set()
         self._read_to_end: set[tuple[int, int]] = set()
@@ -193,6 +161,7 @@ class _Reader:
         return HistoryColumns(
             sends=sends,
             reads=reads,
+            timed=self._timed.columns(),
             queues=self._queues.things(),
             producers=self._producers.things(),
             known=frozenset(self._known),
@@ -211,6 +180,12 @@ class _Reader:
                 self._send(number, operation)
             case Poll():
                 self._poll(number, operation)
+            case Schedule():
+                self._timed.schedule(number, operation)
+            case Cancel():
+                self._timed.cancel(number, operation)
+            case Delivery():
+                self._timed.delivery(number, operation)
             case Assign():
                 self._queues.of((operation.topic, operation.queue))
                 self._assigns.append((number, operation))
@@ -232,7 +207,7 @@ class _Reader:
             queue,
             producer,
             send.epoch,
-            _OUTCOMES[send.outcome],
+            OUTCOMES[send.outcome],
             send.bound,
             send.start,
             send.end,

@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, is_in, where
-from chaos.live.checker.columns import FAIL, NONE, Flags, HistoryColumns, Numbers
+from chaos.live.checker.cells import FAIL, NONE, Flags, Numbers
+from chaos.live.checker.columns import HistoryColumns
 from chaos.live.checker.places import Sightings
+from chaos.live.checker.timed import accounted
 
 _CRCS = 1 << 32
 
@@ -51,6 +53,7 @@ def phantoms(columns: HistoryColumns) -> Finding:
     reads = columns.reads
     silent = np.array(sorted(columns.known - columns.orderly), np.int64)
     unsent = ~is_in(reads.identity, np.unique(columns.sends.identity)) & ~is_in(reads.producer, silent)
+    unsent &= ~accounted(columns)
 
     def tell(row: int) -> tuple[str, tuple[int]]:
         elsewhere = _sent_elsewhere(columns, row)

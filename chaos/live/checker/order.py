@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import NONE, OK, UNKNOWN, HistoryColumns, Numbers
+from chaos.live.checker.cells import NONE, OK, UNKNOWN, Numbers
+from chaos.live.checker.columns import HistoryColumns
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.live.checker.columns import HistoryColumns, Numbers
+from chaos.live.checker.cells import Numbers
+from chaos.live.checker.columns import HistoryColumns
 
 
 def poll_findings(columns: HistoryColumns) -> list[Finding]:

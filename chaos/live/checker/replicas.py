@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaos.live.checker.anomaly import Finding, finding, where
-from chaos.live.checker.columns import NONE, Flags, HistoryColumns, Numbers
+from chaos.live.checker.cells import NONE, Flags, Numbers
+from chaos.live.checker.columns import HistoryColumns
 from chaos.words import node_names
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.anomaly import Finding
-from chaos.live.checker.columns import FAIL, OK, UNKNOWN, HistoryColumns
+from chaos.live.checker.cells import FAIL, OK, UNKNOWN
+from chaos.live.checker.clock_doubt import ClockDoubt
+from chaos.live.checker.columns import HistoryColumns
 from chaos.live.checker.completeness import FinalReads, absent_reads, queue_names
 from chaos.live.checker.contents import aborted_reads, lost, mixed_payloads, phantoms
 from chaos.live.checker.order import send_findings
@@ -21,12 +23,20 @@ from chaos.live.checker.places import duplicates, inconsistent_offsets, reordere
 from chaos.live.checker.polls import poll_findings
 from chaos.live.checker.progress import regressions
 from chaos.live.checker.replicas import divergence
+from chaos.live.checker.timed import timed_figures, timed_findings
 
 # By role of a client: the kinds of anomalies that may follow from missing lines of its history.
 UNPROVEN = {
-    "producers": ("phantom", "aborted read", "payload mixed up"),
+    "producers": (
+        "phantom",
+        "aborted read",
+        "payload mixed up",
+        "lost delivery",
+        "phantom delivery",
+        "aborted delivery",
+    ),
     "consumers": ("external poll skip", "external non-monotonic poll"),
-    "final": ("lost", "divergence", "external poll skip"),
+    "final": ("lost", "divergence", "external poll skip", "lost delivery"),
 }
 
 
@@ -92,9 +102,17 @@ class HistoryVerdict:
         }
 
 
-def judge(columns: HistoryColumns, *, least_acknowledged: int = 1, reads: FinalReads | None = None) -> HistoryVerdict:
-    """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged, or if one of the
-    final readings in `reads` is missing. Without `reads`, one final reading of each queue is enough.
+def judge(
+    columns: HistoryColumns,
+    *,
+    least_acknowledged: int = 1,
+    least_delivered: int = 0,
+    reads: FinalReads | None = None,
+    clocks: ClockDoubt = ClockDoubt(),  # noqa: B008  (frozen)
+) -> HistoryVerdict:
+    """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged, if fewer than
+    `least_delivered` messages with delivery times were delivered, or if one of the final readings in `reads` is
+    missing. Without `reads`, one final reading of each queue is enough. `clocks` says which clocks may have been wrong.
     """
     seen = sightings(columns)
     findings = (
@@ -109,11 +127,15 @@ def judge(columns: HistoryColumns, *, least_acknowledged: int = 1, reads: FinalR
         *send_findings(columns),
         divergence(columns),
         regressions(columns),
+        *timed_findings(columns, clocks),
     )
     figures = _figures(columns)
-    void = (*_void(columns, figures, least_acknowledged), *(absent_reads(columns, reads) if reads else ()))
+    void = (
+        *_void(columns, figures, least_acknowledged, least_delivered),
+        *(absent_reads(columns, reads) if reads else ()),
+    )
     wrong = any(finding.count for finding in findings)
-    return HistoryVerdict(False if wrong else None if void else True, findings, void, figures)
+    return HistoryVerdict(False if wrong else None if void else True, findings, tuple(void), figures)
 
 
 def _figures(columns: HistoryColumns) -> dict[str, int]:
@@ -128,15 +150,33 @@ def _figures(columns: HistoryColumns) -> dict[str, int]:
         "nodes read at the end": len({node for _, node in columns.read_to_end if node > 0}),
         "producers": len(columns.known),
         "queues": len(columns.queues),
+        **_timed_figures(columns),
     }
 
 
-def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int) -> list[str]:
+def _timed_figures(columns: HistoryColumns) -> dict[str, int]:
+    """Return the figures of messages with delivery times, if the history has any."""
+    if not len(columns.timed.schedules.queue):
+        return {}
+    told = timed_figures(columns)
+    return {
+        "messages with delivery times": told.scheduled,
+        "waiting messages cancelled": told.cancelled,
+        "waiting messages delivered": told.delivered,
+        "lateness in ms (median)": told.late_p50_ms,
+        "lateness in ms (99 %)": told.late_p99_ms,
+        "lateness in ms (longest)": told.latest_ms,
+    }
+
+
+def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int, least_delivered: int) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
         void.append(
             f"acknowledged messages: {figures['acknowledged']:,}; a verdict needs at least {least_acknowledged:,}"
         )
+    if (delivered := figures.get("waiting messages delivered", 0)) < least_delivered:
+        void.append(f"delivered waiting messages: {delivered:,}; a verdict needs at least {least_delivered:,}")
     unread = sorted(set(_queues_sent(columns)) - {queue for queue, _ in columns.read_to_end})
     if unread:
         names = queue_names([columns.queues[number] for number in unread])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from chaos.live.faults import damage, disks, network, operations, processes
+from chaos.live.faults import damage, disks, due, network, operations, processes
 from chaos.live.faults.fault import FaultNeeds, FaultTarget, LiveFaultKind
 from chaos.live.faults.stale_vote import StaleVote
 
@@ -28,6 +28,14 @@ def _damage(name: str, summary: str, targets: tuple[FaultTarget, ...], hurt: dam
 
 _ALL = (
     _Kind("kill", "nodes are killed (SIGKILL) and restarted some seconds later", _ANY, processes.Kill),
+    _Kind(
+        "kill-when-due",
+        "nodes are killed when messages with delivery times are due, and restarted some seconds later",
+        (LEADER,),
+        due.KillWhenDue,
+        needs=FaultNeeds.TIMED,
+        seconds=(4.0, 7.0),
+    ),
     _Kind("stop", "nodes are stopped (SIGTERM) and restarted some seconds later", _SOME, processes.Stop),
     _Kind("rolling", "the nodes are restarted in turn; each must catch up before the next", (ALL,), processes.Rolling),
     _Kind("pause", "nodes are paused (SIGSTOP) and continued some seconds later (SIGCONT)", _ANY, processes.Pause),
@@ -99,5 +107,7 @@ _ALL = (
     ),
 )
 KINDS = {kind.name: kind for kind in _ALL}
+# The faults that set wall clocks wrong.
+CLOCK_KINDS = frozenset(kind.name for kind in _ALL if kind.needs & _CLOCKS)
 # The faults that a cluster must survive: `--faults all`.
 SURVIVED = tuple(kind.name for kind in _ALL if kind.survived)

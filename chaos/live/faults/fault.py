@@ -30,9 +30,9 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """What a fault needs from the environment of a run, for example disks or clocks that can be set. With `async`
-    flush, a cluster may lose data if a majority loses power at once. A loss of data that the flush mode allows is no
-    anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
+    """What a fault needs from a run, for example disks, clocks that can be set, or messages with delivery times. With
+    `async` flush, a cluster may lose data if a majority loses power at once. A loss of data that the flush mode allows
+    is no anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -40,6 +40,7 @@ class FaultNeeds(Flag):
     CLOCKS = auto()
     STRACE = auto()
     SYNC_FLUSH = auto()
+    TIMED = auto()
 
 
 class ClusterControl(Protocol):
@@ -64,6 +65,10 @@ class ClusterControl(Protocol):
 
     def wall_clock_ms(self, node: int) -> int | None:
         """Return the time of the node's own clock, in ms; None if the node does not answer."""
+
+    def waiting(self, before_ms: int) -> int:
+        """Return how many messages wait for delivery times before this time, in ms since 1970; 0 if no node answers.
+        Counts up to 10,000."""
 
     def caught_up(self, within_s: float) -> None:
         """Wait until all running nodes have applied all entries that were committed before the call. Raises ChaosError

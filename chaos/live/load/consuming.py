@@ -2,7 +2,7 @@
 
 In the history, each consumer is a separate process. A consumer records the offset at which each reading begins, and
 every message that it receives. For each message the consumer also records the producer, epoch and sequence in the
-message's batch.
+message's batch. Of messages that had waited for their delivery times, it records what the batch says about them, too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from random import Random
 import google_crc32c
 
 from chaos.live.load.spec import ClientSpec
+from ledger.batch import fired_column
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.errors import LedgerError
-from ledger.history import Assign, HistoryWriter, Poll, ProgressReport, now_ns
+from ledger.history import Assign, Delivery, HistoryWriter, Poll, ProgressReport, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
@@ -58,21 +59,38 @@ class HistoryReader:
 
     def nothing(self, queue: int, start: int) -> None:
         """Record that a queue was read to its end and has no messages."""
-        self._write(queue, [], start)
+        self._write(queue, [], start, now_ns())
 
     def _polled(self, queue: int, batches: list[QueueBatch], start: int) -> int:
-        first = self._from.pop(queue, 0)
+        first, start_and_end = self._from.pop(queue, 0), (start, now_ns())
         rows = []
+        waited: list[tuple[int, int, int, int, int]] = []
         for one in batches:
+            waited += _waited(one, first)
             header, producer = one.batch.header, f"{one.batch.header.producer_id:016x}"
             for number, value in enumerate(one.batch.values()):
                 if one.base_offset + number >= first:
                     sequence, crc = header.first_sequence + number, google_crc32c.value(value)
                     rows.append((one.base_offset + number, producer, header.epoch, sequence, crc))
-        self._write(queue, rows, start)
+        if waited:  # before the poll, so that no poll of a killed process lacks this line
+            offsets, identities, times_ms, appended_ms, crcs = (list(column) for column in zip(*waited, strict=True))
+            self._writer.write(
+                Delivery(
+                    self._process,
+                    self._topic,
+                    queue,
+                    offsets,
+                    identities,
+                    times_ms,
+                    appended_ms,
+                    crcs,
+                    *start_and_end,
+                )
+            )
+        self._write(queue, rows, *start_and_end)
         return len(rows)
 
-    def _write(self, queue: int, rows: list[tuple[int, str, int, int, int]], start: int) -> None:
+    def _write(self, queue: int, rows: list[tuple[int, str, int, int, int]], start: int, end: int) -> None:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
         offsets, producers, epochs, sequences, crcs = columns
         self._writer.write(
@@ -88,9 +106,24 @@ class HistoryReader:
                 self._node,
                 self._final,
                 start,
-                now_ns(),
+                end,
             )
         )
+
+
+def _waited(one: QueueBatch, first: int) -> list[tuple[int, int, int, int, int]]:
+    """Return the values of a history line `delivery` for those messages of the batch that had waited, from the offset
+    `first` on; an empty list if the batch delivers no waiting messages."""
+    fired = fired_column(one.batch.data)
+    if fired is None:
+        return []
+    crcs = map(google_crc32c.value, one.batch.values())
+    rows = zip(one.offsets.tolist(), fired.identities.tolist(), fired.times_ms.tolist(), crcs, strict=True)
+    return [
+        (offset, identity, time_ms, one.append_time_ms, crc)
+        for offset, identity, time_ms, crc in rows
+        if offset >= first
+    ]
 
 
 async def consume(spec: ClientSpec, stop: asyncio.Event) -> None:

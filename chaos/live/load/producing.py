@@ -1,5 +1,5 @@
 """A chaos run has three producers: the first awaits each send, the second keeps many sends in flight, and the third
-sends lists.
+sends lists. A fourth one sends messages with delivery times (waiting.py).
 
 During faults, the producers continue to send at their rate. `AsyncProducer` itself writes the history (`history=`), so
 the history contains every answer that the producer got. The load chooses the queue of every message, so the order
@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 
-from chaos.live.load.running import running
+from chaos.live.load.call_pace import CallPace
+from chaos.live.load.running import producer_of, running
 from chaos.live.load.spec import ClientSpec
+from chaos.live.load.waiting import send_waiting
 from cluster.load.calls import ProducerCall, Receipt, Way, make_calls
 from cluster.load.seeded_payloads import mixed_payload
-from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import LedgerError
 
 _AGAIN_S = 0.2
-# A producer that falls behind its rate makes up for at most one second.
-_MAKES_UP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +44,13 @@ async def produce(spec: ClientSpec, stop: asyncio.Event) -> None:
         for number, style in enumerate(STYLES):
             random = Random(f"{spec.seed} producer {number}")
             tasks.create_task(_run(spec, spec.first_process + number, style, random, stop))
+        if spec.timed:
+            random = Random(f"{spec.seed} waiting messages")
+            tasks.create_task(send_waiting(spec, spec.first_process + len(STYLES), random, stop))
 
 
 async def _run(spec: ClientSpec, process: int, style: SendStyle, random: Random, stop: asyncio.Event) -> None:
-    def make() -> AsyncProducer:
-        return AsyncProducer(
-            list(spec.bootstrap),
-            delivery_timeout_ms=spec.delivery_timeout_ms,
-            history=Path(spec.history),
-            history_process=process,
-            rng=random,
-        )
-
-    async with running(make, stop) as producer:
+    async with running(lambda: producer_of(spec, process, random), stop) as producer:
         source, history = _RandomCalls(spec, style, random, stop), _InTheHistory()
         await make_calls([producer], source.next, history, style.in_flight, pause_after_failure_s=_AGAIN_S)
 
@@ -67,20 +59,12 @@ class _RandomCalls:
     """Yields the calls of one producer: to random queues, at the rate of the producer's style, until `stop`."""
 
     def __init__(self, spec: ClientSpec, style: SendStyle, random: Random, stop: asyncio.Event) -> None:
-        self._spec, self._style, self._random, self._stop = spec, style, random, stop
-        self._interval_s = style.messages / (spec.rate * style.share)
-        self._due = asyncio.get_running_loop().time()
-        self._turn = asyncio.Lock()
+        self._spec, self._style, self._random = spec, style, random
+        self._pace = CallPace(style.messages / (spec.plain_rate * style.share), stop)
 
     async def next(self) -> ProducerCall | None:
         """Implements `cluster.load.calls.CallSource`."""
-        async with self._turn:
-            loop = asyncio.get_running_loop()
-            await _wait(self._stop, self._due - loop.time())
-            if self._stop.is_set():
-                return None
-            self._due = max(self._due + self._interval_s, loop.time() - _MAKES_UP_S)
-            return self._call()
+        return self._call() if await self._pace.next_call() else None
 
     def _call(self) -> ProducerCall:
         spec, style, random = self._spec, self._style, self._random
@@ -96,12 +80,3 @@ class _InTheHistory:
     def record_acknowledged(self, call: ProducerCall, receipt: Receipt) -> None: ...
 
     def record_failed(self, call: ProducerCall, error: LedgerError) -> None: ...
-
-
-async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    """Wait the given number of seconds, or until `stop` is set."""
-    try:
-        async with asyncio.timeout(max(0.0, seconds)):
-            await stop.wait()
-    except TimeoutError:
-        return

@@ -1,12 +1,16 @@
-"""Starts a client, also if nodes are down at the moment."""
+"""Starts a client, also if nodes are down at the moment. A producer writes its history."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
 from typing import Protocol, TypeVar
 
+from chaos.live.load.spec import ClientSpec
+from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import LedgerError
 
 _AGAIN_S = 0.3
@@ -18,6 +22,17 @@ class _Client(Protocol):
 
 
 C = TypeVar("C", bound=_Client)
+
+
+def producer_of(spec: ClientSpec, process: int, random: Random) -> AsyncProducer:
+    """Return a producer that is the process `process` of the histories."""
+    return AsyncProducer(
+        list(spec.bootstrap),
+        delivery_timeout_ms=spec.delivery_timeout_ms,
+        history=Path(spec.history),
+        history_process=process,
+        rng=random,
+    )
 
 
 @asynccontextmanager

@@ -7,6 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
+# Many messages with delivery times are due at each multiple of this time, in ms since 1970.
+SHARED_MS = 2_000
+# No delivery time is farther ahead, in ms.
+LONGEST_DELAY_MS = 4 * SHARED_MS
+
 Role = Literal["producers", "consumers", "final"]
 
 
@@ -29,6 +34,13 @@ class ClientSpec:
     history: str
     # The process id of the run. The client process ends when that process no longer exists.
     run: int
+    # The share of the messages that have delivery times.
+    timed: float = 0.0
+
+    @property
+    def plain_rate(self) -> float:
+        """The rate of messages without delivery times, in messages a second."""
+        return self.rate * (1 - self.timed)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
-from chaos.live.checker.columns import OK
+from chaos.live.checker.cells import OK
 from chaos.live.judging import ChaosResult
 from chaos.live.leaders import read_reigns
 from chaos.live.options import as_arguments

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chaos.live.checker.columns import OK, HistoryColumns
+from chaos.live.checker.cells import OK
+from chaos.live.checker.columns import HistoryColumns
 
 Figures = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,28 @@ from ledger.client.records import Message
 from ledger.errors import DeserializationError, LedgerError
 
 
-class QueueBatch(NamedTuple):
-    """A fetched batch of a queue, for programs that read the columns of the batch.
+class _QueueAndBatch(NamedTuple):
+    queue: int
+    base_offset: int
+    batch: Batch
+
+
+class QueueBatch(_QueueAndBatch):
+    """A fetched batch of a queue, for programs that read the columns of the batch. It is the tuple
+    `(queue, base_offset, batch)`, and has `append_time_ms` besides.
 
     `base_offset` is the offset of the first message of the batch as the log stores it. `base_offset` can be lower than
     the offset that was passed to seek(). `batch.header.topic_id` is the id of the batch's topic. A consumer with `tags`
     gets batches that lack messages with other tags: `offsets` has the offsets of those that are there.
+    `append_time_ms` is the time at which the leader appended the batch, in ms since 1970.
     """
 
-    queue: int
-    base_offset: int
-    batch: Batch
+    append_time_ms: int
+
+    def __new__(cls, queue: int, base_offset: int, batch: Batch, append_time_ms: int = 0) -> Self:
+        made = super().__new__(cls, queue, base_offset, batch)
+        made.append_time_ms = append_time_ms
+        return made
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -212,7 +223,7 @@ class Cursor:
         while self._blocks and (batch := self._decoded(self._blocks[0])) is not None:
             block = self._blocks.popleft()
             self.buffered_bytes -= len(block.body)
-            batches.append(QueueBatch(self.queue, block.base_offset, batch))
+            batches.append(QueueBatch(self.queue, block.base_offset, batch, block.append_time_ms))
         return batches
 
     def take_block(self) -> tuple[FetchedBlock, Batch] | None:

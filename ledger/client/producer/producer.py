@@ -95,8 +95,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                              value (default None: values are bytes, bytearray or memoryview)
         encoding             with this encoding, such as "utf-8", values may be str (default None). Type checkers need
                              `AsyncProducer[str](..., encoding="utf-8")`
-        history              a file to which each send and its result are written (default None; see `ledger.history`).
-                             Messages with delivery times are not written
+        history              a file to which each send, each cancel and their results are written (default None; see
+                             `ledger.history`)
         history_process      the process number in the history file (default 0)
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
@@ -168,7 +168,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         await self._client.start()
         if self._history is not None:
             try:
-                self._recorder = Recorder(self._history, self._history_process, self._delivery.producer_id)
+                self._recorder = Recorder(
+                    self._history, self._history_process, self._delivery.producer_id, self._client.environment.now_ms
+                )
             except HistoryError:
                 await self._client.close()
                 raise
@@ -355,7 +357,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         Raises InvalidArgumentError if `handle` is no handle, PermissionDeniedError, or another LedgerError; then the
         message may be cancelled or not, and the program can call cancel() again.
         """
-        return (await cancel_waiting(self._client, (handle,)))[0]
+        return (await self.cancel_many((handle,)))[0]
 
     async def cancel_many(self, handles: Iterable[str]) -> list[bool]:
         """Cancel many messages as cancel() does, up to 1,000 in one request. Return the result of cancel() for each
@@ -364,7 +366,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         If a text is no handle, nothing is cancelled. If the call raises another error, some of the messages may be
         cancelled.
         """
-        return await cancel_waiting(self._client, handles)
+        if self._recorder is None:
+            return await cancel_waiting(self._client, handles)
+        return await self._recorder.cancelling(list(handles), partial(cancel_waiting, self._client))
 
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for
@@ -467,7 +471,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         return self._recorded(topic, piece)
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
-        if self._recorder is not None and not piece.waits:
+        if self._recorder is not None:
             self._recorder.handed_over(topic, piece)
         return piece
 

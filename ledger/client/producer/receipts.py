@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ledger.client.producer.producer_batch import Acknowledged
+from ledger.client.producer.producer_batch import Acknowledged, Receipt
 from ledger.client.records import NO_OFFSET, RecordMetadata, RecordRange
 from ledger.errors import DeliveryTimeoutError, LedgerError
 from ledger.timed import WaitingMessages
@@ -122,6 +122,31 @@ class SliceReceipt:
 
     def failed(self, error: LedgerError) -> None:
         self._many.fail(error)
+
+
+class TimedReceipt:
+    """Passes the result of a piece with delivery times on, with the target queue and the handles of its messages.
+    Implements Receipt."""
+
+    __slots__ = ("_shard", "_target", "_times_ms", "inner")
+
+    def __init__(self, inner: Receipt, target: tuple[int, int], shard: int, times_ms: list[int]) -> None:
+        """`target` is the topic id and the number of the target queue, which is in `shard`."""
+        self.inner = inner
+        self._target = target
+        self._shard = shard
+        self._times_ms = times_ms
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
+        topic_id, target_queue = self._target
+        waiting = WaitingMessages(topic_id, self._shard, first_offset, self._times_ms)
+        self.inner.scheduled(target_queue, waiting, answer)
+
+    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
+        self.inner.scheduled(queue, waiting, answer)
+
+    def failed(self, error: LedgerError) -> None:
+        self.inner.failed(error)
 
 
 def scheduled_metadata(topic: str, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> RecordMetadata:

@@ -17,12 +17,13 @@ import grpc
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.producer.producer_batch import Acknowledged, Piece, Receipt
+from ledger.client.producer.producer_batch import Piece
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.queue_sequencer import QueueSequencer
-from ledger.errors import BusyError, InvalidArgumentError, LedgerError
-from ledger.timed import TIMED_TOPIC, WaitingMessages
+from ledger.client.producer.receipts import TimedReceipt
+from ledger.errors import BusyError, InvalidArgumentError
+from ledger.timed import TIMED_TOPIC
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 
@@ -86,31 +87,9 @@ class TimedQueueSelection(QueueSelection):
 
     def _add_waiting(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
         piece.bound = True  # the batch names its target queue, so it cannot go to another queue
-        piece.receipt = _TimedReceipt(piece.receipt, sequencer, piece.delivery_times_ms())
+        assert sequencer.target is not None
+        piece.receipt = TimedReceipt(piece.receipt, sequencer.target, sequencer.shard, piece.delivery_times_ms())
         self._add_to_sequencer(sequencer, piece, close)
-
-
-class _TimedReceipt:
-    """Passes the result of a piece on, with the target queue and the handles of its messages. Implements Receipt."""
-
-    __slots__ = ("_inner", "_sequencer", "_times_ms")
-
-    def __init__(self, inner: Receipt, sequencer: QueueSequencer, times_ms: list[int]) -> None:
-        self._inner = inner
-        self._sequencer = sequencer
-        self._times_ms = times_ms
-
-    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
-        assert self._sequencer.target is not None
-        topic_id, target_queue = self._sequencer.target
-        waiting = WaitingMessages(topic_id, self._sequencer.shard, first_offset, self._times_ms)
-        self._inner.scheduled(target_queue, waiting, answer)
-
-    def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
-        self._inner.scheduled(queue, waiting, answer)
-
-    def failed(self, error: LedgerError) -> None:
-        self._inner.failed(error)
 
 
 async def prepare_timed(client: ClusterClient) -> None:

@@ -12,6 +12,9 @@ A producer may use the sequence of a refused message again for another message. 
 the log has its payload, and no other send of that sequence had the same payload. A history names topics by name. If a
 topic was deleted and created again, the same sequence may be in both topics. If the same sequence is in both topics,
 payload and offset decide to which send a message belongs.
+
+A message with a delivery time is looked for in the topic `%TIMED`, where its offset is its identity. Whether it was
+delivered, and only once, is judged from the log alone (replay/timed_record.py).
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ import xxhash
 from ledger.batch import Batch, BatchHeader, Codec
 from ledger.batch.check import check_header
 from ledger.errors import LedgerError
-from ledger.history import Operation, OperationOutcome, Send
+from ledger.history import Operation, OperationOutcome, Schedule, Send
+from ledger.timed import TIMED_TOPIC
 from ledger.validation.judging.bound import MAX_TOLD
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.report.report import first_of_each_kind
@@ -93,10 +97,11 @@ def sent_in(history: Iterable[Operation]) -> Iterable[SentMessages]:
     rows: list[tuple[int, ...]] = []
     topics: dict[int, str] = {}
     for operation in history:
-        if not isinstance(operation, Send) or operation.sequence < 0 or not operation.producer:
+        if not isinstance(operation, (Send, Schedule)) or operation.sequence < 0 or not operation.producer:
             continue
-        name = topic_hash(operation.topic)
-        topics[name] = operation.topic
+        topic = operation.topic if isinstance(operation, Send) else TIMED_TOPIC
+        name = topic_hash(topic)
+        topics[name] = topic
         rows += _rows_of(operation, name)
         if len(rows) >= _AT_ONCE:
             yield SentMessages(_with_keys(np.array(rows, MESSAGE)), topics)
@@ -104,11 +109,13 @@ def sent_in(history: Iterable[Operation]) -> Iterable[SentMessages]:
     yield SentMessages(_with_keys(np.array(rows, MESSAGE)), topics)
 
 
-def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
+def _rows_of(send: Send | Schedule, topic: int) -> list[tuple[int, ...]]:
+    """Return a row for each message. A message with a delivery time is in `%TIMED`, and its identity is its offset."""
     producer, outcome = int(send.producer, 16), _OUTCOMES[send.outcome]
-    first = _NO_OFFSET if send.offset is None else send.offset
+    queue, offset_or_none = (send.queue, send.offset) if isinstance(send, Send) else (send.waits_in, send.identity)
+    first = _NO_OFFSET if offset_or_none is None else offset_or_none
     return [
-        (0, topic, producer, send.sequence + at, offset, 0, send.queue, send.epoch, crc, 0, 0, outcome, 0)
+        (0, topic, producer, send.sequence + at, offset, 0, queue, send.epoch, crc, 0, 0, outcome, 0)
         for at, crc in enumerate(send.crcs)
         for offset in (first + at if first >= 0 else _NO_OFFSET,)
     ]

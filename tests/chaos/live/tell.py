@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from ledger.history import Assign, Close, Open, OperationOutcome, Poll, ProgressReport, Send
+from ledger.history import (
+    Assign,
+    Cancel,
+    Close,
+    Delivery,
+    Open,
+    OperationOutcome,
+    Poll,
+    ProgressReport,
+    Schedule,
+    Send,
+)
 
 # Two producers.
 P, Q = "000000000000000a", "000000000000000b"
@@ -53,6 +64,74 @@ def poll(
 def end(*messages: tuple[int, int], nodes: tuple[int, ...] = (1, 2, 3), queue: int = 0) -> list[Poll]:
     """Return the final readings of all nodes."""
     return [poll(*messages, process=100 + node, node=node, final=True, queue=queue) for node in nodes]
+
+
+# In these tales, the histories' clock is 0 at this wall time, in ms since 1970.
+CLOCK_MS = 1_800_000_000_000
+# The broker, which makes the batches that deliver waiting messages.
+BROKER = "0000000000000000"
+_MS = 1_000_000
+
+
+def schedule(
+    identity: int | None,
+    due: int,
+    outcome: str = "ok",
+    *,
+    queue: int = 0,
+    at: tuple[int, int] = (0, 5),
+    payload: int | None = None,
+) -> Schedule:
+    """One message with a delivery time. `due` and `at` are in ms of the tale."""
+    kind, start, end = OperationOutcome(outcome), at[0] * _MS, at[1] * _MS
+    crcs = [crc(identity or 0) if payload is None else payload]
+    shard = 3 if identity is not None else -1
+    times, now_ms = [CLOCK_MS + due], CLOCK_MS + at[0]
+    return Schedule(1, kind, "t", queue, shard, 1, identity, Q, 0, 0, times, crcs, [1], None, now_ms, start, end)
+
+
+def cancel(identity: int, due: int, outcome: str = "ok", *, shard: int = 3) -> Cancel:
+    return Cancel(1, OperationOutcome(outcome), shard, identity, CLOCK_MS + due, None, 10 * _MS, 11 * _MS)
+
+
+def delivered(
+    *messages: tuple[int, int, int],
+    dated: int | None = None,
+    at: int = 10_000,
+    process: int = 2,
+    node: int = 0,
+    final: bool = False,
+    queue: int = 0,
+    payloads: list[int] | None = None,
+) -> list[Delivery | Poll]:
+    """A poll of one queue with messages that had waited, given as (offset, identity, delivery time in ms of the tale).
+    The deliveries are dated at `dated`, by default at their delivery times. The poll ends at `at`, in ms of the
+    tale."""
+    offsets, identities, times = ([message[place] for message in messages] for place in range(3))
+    crcs = payloads or [crc(identity) for identity in identities]
+    times_ms, end = [CLOCK_MS + due for due in times], at * _MS
+    dates = [CLOCK_MS + (due if dated is None else dated) for due in times]
+    count = len(messages)
+    return [
+        Delivery(process, "t", queue, offsets, identities, times_ms, dates, crcs, end - 1, end),
+        Poll(process, "t", queue, offsets, [BROKER] * count, [0] * count, offsets, crcs, node, final, end - 1, end),
+    ]
+
+
+def delivered_at_end(
+    *messages: tuple[int, int, int], at: int = 20_000, payloads: list[int] | None = None
+) -> list[Delivery | Poll]:
+    """The final readings of three nodes, which begin shortly before `at`, in ms of the tale."""
+    return [
+        line
+        for node in (1, 2, 3)
+        for line in delivered(*messages, process=100 + node, node=node, final=True, at=at, payloads=payloads)
+    ]
+
+
+def reading_begins(at: int = 19_000, offset: int = 0) -> list[Assign]:
+    """The final readings of three nodes begin, at `at` in ms of the tale."""
+    return [Assign(100 + node, "t", 0, offset, at * _MS) for node in (1, 2, 3)]
 
 
 def opened(producer: str = P) -> Open:

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from chaos.live.checker.availability import WritePause, longest_pause, pauses_of_faults
-from chaos.live.checker.columns import Numbers
+from chaos.live.checker.cells import Numbers
 
 SECOND = 1_000_000_000
 

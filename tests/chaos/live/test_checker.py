@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,24 @@ from chaos.live.checker.columns import columns_of
 from chaos.live.checker.completeness import FinalReads
 from chaos.live.checker.verdict import HistoryVerdict, judge
 from ledger.history import Operation, Poll
-from tests.chaos.live.tell import Q, assign, closed, crc, end, opened, poll, progress, send
+from tests.chaos.live.tell import (
+    Q,
+    assign,
+    cancel,
+    closed,
+    crc,
+    delivered,
+    delivered_at_end,
+    end,
+    opened,
+    poll,
+    progress,
+    reading_begins,
+    schedule,
+    send,
+)
 
-Tale = list[Operation | list[Poll]]
+Tale = list[Operation | list[Any]]
 
 
 def told(tale: Tale) -> HistoryVerdict:
@@ -43,6 +59,11 @@ def test_a_clean_history_is_valid() -> None:
 def test_an_unknown_send_may_be_there() -> None:
     assert told([opened(), send(0, 0), send(1, None, "unknown"), closed(), end((0, 0), (1, 1))]).valid
 
+
+# The lines that a judgement of waiting messages needs besides: the histories are whole, and the final readings begin at
+# offset 0.
+WHOLE: list[Operation | list[Any]] = [opened(), closed(), reading_begins()]
+FIVE = delivered_at_end((0, 5, 3_000))
 
 ANOMALIES: dict[str, list[Tale]] = {
     "lost": [
@@ -105,6 +126,52 @@ ANOMALIES: dict[str, list[Tale]] = {
     ],
     "offset regression": [
         [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 6, 9)],
+    ],
+    "early delivery": [
+        # By the date that the leader gave.
+        [schedule(5, 3_000), *WHOLE, delivered((0, 5, 3_000), dated=2_900, at=3_100), FIVE],
+        # By the time at which a client had it.
+        [schedule(5, 3_000), *WHOLE, delivered((0, 5, 3_000), at=2_900), FIVE],
+        # Without an answer: known by its value.
+        [schedule(None, 3_000, "unknown", payload=crc(5)), *WHOLE, delivered((0, 5, 3_000), at=2_900), FIVE],
+    ],
+    "repeated delivery": [
+        [schedule(5, 3_000), *WHOLE, delivered_at_end((0, 5, 3_000), (1, 5, 3_000))],
+        # One value with two identities: a schedule that was appended twice.
+        [
+            schedule(5, 3_000),
+            *WHOLE,
+            delivered_at_end((0, 5, 3_000), (1, 6, 3_000), payloads=[crc(5), crc(5)]),
+        ],
+        [
+            schedule(None, 3_000, "unknown", payload=77),
+            *WHOLE,
+            delivered_at_end((0, 5, 3_000), (1, 6, 3_000), payloads=[77, 77]),
+        ],
+    ],
+    "cancelled delivery": [
+        [schedule(5, 3_000), cancel(5, 3_000), *WHOLE, FIVE],
+        # Seen by one reader, before the cancel.
+        [schedule(5, 3_000), delivered((0, 5, 3_000), at=3_001), cancel(5, 3_000), *WHOLE, FIVE],
+    ],
+    "lost delivery": [
+        [schedule(5, 3_000), *WHOLE, delivered_at_end()],
+        [schedule(5, 3_000), schedule(6, 3_000), cancel(6, 3_000), *WHOLE, delivered_at_end()],
+        [schedule(5, 3_000), cancel(5, 3_000, shard=4), *WHOLE, delivered_at_end()],  # a message of another shard
+    ],
+    "altered delivery": [
+        [schedule(5, 3_000), *WHOLE, delivered_at_end((0, 5, 3_000), payloads=[7])],
+        [schedule(5, 3_000), *WHOLE, delivered_at_end((0, 5, 4_000))],
+    ],
+    "phantom delivery": [
+        [schedule(5, 3_000), *WHOLE, delivered_at_end((0, 5, 3_000), (1, 9, 3_000))],
+        [schedule(5, 3_000, queue=1), *WHOLE, FIVE],  # in another queue than it was sent for
+    ],
+    "aborted delivery": [
+        [schedule(None, 3_000, "fail", payload=crc(5)), *WHOLE, FIVE],
+    ],
+    "reordered delivery": [
+        [schedule(5, 3_000), schedule(6, 3_000), *WHOLE, delivered_at_end((0, 6, 3_000), (1, 5, 3_000))],
     ],
 }
 
@@ -171,6 +238,54 @@ ALLOWED: dict[str, Tale] = {
         *end((0, 0), (1, 1), nodes=(1, 2)),
         assign(1, process=103),
         *end((1, 1), nodes=(3,)),
+    ],
+    "a waiting message is delivered at its time": [
+        schedule(5, 3_000),
+        schedule(6, 3_000),
+        *WHOLE,
+        delivered((0, 5, 3_000), at=3_000),
+        delivered_at_end((0, 5, 3_000), (1, 6, 3_000)),
+    ],
+    "a time that has passed is delivered at once": [schedule(5, -60_000), *WHOLE, delivered_at_end((0, 5, -60_000))],
+    "a cancelled message is not delivered": [schedule(5, 3_000), cancel(5, 3_000), *WHOLE, delivered_at_end()],
+    "a cancel that came too late": [schedule(5, 3_000), cancel(5, 3_000, "fail"), *WHOLE, FIVE],
+    "an earlier attempt of a cancel may have cancelled": [
+        schedule(5, 3_000),
+        cancel(5, 3_000, "fail"),
+        *WHOLE,
+        delivered_at_end(),
+    ],
+    "a cancel without an answer may have cancelled": [
+        schedule(5, 3_000),
+        cancel(5, 3_000, "unknown"),
+        *WHOLE,
+        delivered_at_end(),
+    ],
+    "a message whose schedule has no answer is delivered, or not": [
+        schedule(None, 3_000, "unknown", payload=crc(5)),
+        schedule(None, 3_000, "unknown", payload=crc(6)),
+        *WHOLE,
+        FIVE,
+    ],
+    "a message that is not due at the end": [schedule(5, 30_000), *WHOLE, delivered_at_end()],
+    "what retention let go was delivered before": [
+        schedule(5, 3_000),
+        opened(),
+        closed(),
+        reading_begins(offset=1),
+        delivered_at_end(),
+    ],
+    "a killed producer may have sent more waiting messages than it told": [
+        schedule(5, 3_000),
+        opened(),
+        reading_begins(),
+        delivered_at_end((0, 5, 3_000), (1, 9, 3_000)),
+    ],
+    "later identities with earlier times come first": [
+        schedule(5, 3_000),
+        schedule(6, 2_000),
+        *WHOLE,
+        delivered_at_end((0, 6, 2_000), (1, 5, 3_000)),
     ],
     "answers at the same time may differ": [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 4, 9)],
     "an epoch begins at 0 again": [

@@ -54,6 +54,8 @@ class FakeCluster:
     cancelled: list[tuple[int, int, int, int]] = field(default_factory=list)
     # The number of messages in each request to cancel messages.
     cancel_requests: list[int] = field(default_factory=list)
+    # The answer to requests to cancel messages; None: they succeed.
+    cancel_error: LedgerError | None = None
 
     def leader_of(self, shard: int) -> int:
         return self.others.get(shard, self.leader)
@@ -230,7 +232,8 @@ class FakeBroker(BrokerServicer):
     async def CancelTimed(  # noqa: N802
         self, request: broker_pb2.CancelTimedRequest, context: Any
     ) -> broker_pb2.CancelTimedResponse:
-        error, response = self.not_leader(request.shard), broker_pb2.CancelTimedResponse()
+        error = self.not_leader(request.shard) or self.cluster.cancel_error
+        response = broker_pb2.CancelTimedResponse()
         if error is not None:
             return broker_pb2.CancelTimedResponse(error=to_wire(error))
         self.cluster.cancel_requests.append(len(request.messages))

@@ -137,10 +137,12 @@ def test_to_seek_forgets_what_was_fetched_and_what_went_wrong() -> None:
 
 def test_whole_batches() -> None:
     here = cursor(offset=1)
-    here.fetched(0, 1, body(b"a", b"b"))
+    here.fetched(0, 1, body(b"a", b"b"), 77)
     here.passed(2)
-    [(queue, base_offset, batch)] = here.take_batches()
+    [whole] = here.take_batches()
+    queue, base_offset, batch = whole
     assert (queue, base_offset, batch.values()) == (2, 0, [b"a", b"b"])
+    assert (whole.batch, whole.append_time_ms) == (batch, 77)
     assert here.position == 2
 
 

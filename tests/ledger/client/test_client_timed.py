@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
 import ledgermq
@@ -18,8 +19,8 @@ from ledger.client.connection.lifetime import within
 from ledger.client.producer import cancelling
 from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
-from ledger.errors import BusyError, InvalidArgumentError
-from ledger.history import Send, read_history
+from ledger.errors import BusyError, InternalError, InvalidArgumentError, LedgerError
+from ledger.history import Cancel, OperationOutcome, Schedule, Send, read_history
 from ledger.timed import TIMED_TOPIC, TimedHandle, moment
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
@@ -181,13 +182,53 @@ async def test_nodes_without_delivery_times_are_named(cluster: FakeCluster) -> N
         await one.send("orders", b"a")
 
 
-async def test_messages_that_wait_are_not_in_the_history(cluster: FakeCluster, tmp_path: Path) -> None:
+async def test_the_history_has_messages_that_wait_with_their_times_and_identities(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    path = tmp_path / "history"
+    async with producer(cluster, history=path, history_process=7) as one:
+        receipt = await one.send("orders", b"waits", queue=3, delay=HOUR)
+        await one.send("orders", b"at once", queue=3)
+        await one.send_many("orders", [b"a", OutgoingMessage(b"bb", delay=2 * HOUR)], queue=3, delay=HOUR)
+    first, second = (each for each in read_history(path) if isinstance(each, Schedule))
+    handle, timed = TimedHandle.parse(receipt.handle), cluster.topics[TIMED_TOPIC]
+    assert (first.process, first.outcome, first.topic, first.queue) == (7, OperationOutcome.OK, "orders", 3)
+    assert (first.shard, first.identity) == (handle.shard, handle.identity) == (1, 0)
+    assert (first.waits_in, first.clock_ms) == (list(timed.shards).index(1), NOW_MS)
+    assert first.start <= first.end <= second.end
+    (_, batch), *_ = stored(cluster, 1)
+    numbers = (f"{batch.header.producer_id:016x}", batch.header.epoch, batch.header.first_sequence)
+    assert (first.producer, first.epoch, first.sequence) == numbers
+    assert (second.identity, second.sequence, second.sizes) == (1, 1, [1, 2])
+    assert second.times_ms == [IN_AN_HOUR, IN_AN_HOUR + 3_600_000]
+    assert second.crcs == [google_crc32c.value(b"a"), google_crc32c.value(b"bb")]
+    assert [each.sizes for each in read_history(path) if isinstance(each, Send)] == [[7]]
+
+
+async def test_the_history_has_messages_that_could_not_wait(cluster: FakeCluster, tmp_path: Path) -> None:
     path = tmp_path / "history"
     async with producer(cluster, history=path) as one:
-        await one.send("orders", b"waits", delay=HOUR)
-        await one.send_many("orders", [b"waits", OutgoingMessage(b"too", key="k")], delay=HOUR)
-        await one.send("orders", b"at once")
-    assert [each.sizes for each in read_history(path) if isinstance(each, Send)] == [[7]]
+        with pytest.raises(LedgerError):
+            await one.send("nothing", b"waits", delay=HOUR)
+    (told,) = (each for each in read_history(path) if isinstance(each, Schedule))
+    assert (told.outcome, told.shard, told.waits_in, told.identity) == (OperationOutcome.FAIL, -1, -1, None)
+    assert (told.producer, told.sequence, told.error) == ("", -1, "UnknownTopicError")
+
+
+async def test_the_history_has_the_result_of_each_cancel(cluster: FakeCluster, tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    async with producer(cluster, history=path) as one:
+        receipt = await one.send("orders", b"a", queue=3, delay=HOUR)
+        assert await one.cancel_many([receipt.handle, receipt.handle]) == [True, False]
+        with pytest.raises(InvalidArgumentError):
+            await one.cancel_many([receipt.handle, "t1_"])
+        cluster.cancel_error = InternalError("The node is in trouble.")
+        with pytest.raises(LedgerError):
+            await one.cancel(receipt.handle)
+    told = [each for each in read_history(path) if isinstance(each, Cancel)]
+    assert [each.outcome for each in told] == [OperationOutcome.OK, OperationOutcome.FAIL, OperationOutcome.UNKNOWN]
+    assert {(each.shard, each.identity, each.time_ms) for each in told} == {(1, 0, IN_AN_HOUR)}
+    assert all(each.start <= each.end for each in told)
 
 
 async def test_the_synchronous_producer_has_the_same_arguments(cluster: FakeCluster) -> None:

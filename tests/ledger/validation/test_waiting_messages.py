@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pytest
 
 from ledger.batch import Batch, TimedColumn, Waiting, encode, firing_batch
 from ledger.codec import Codec
+from ledger.history import HistoryWriter, OperationOutcome, Schedule, Send
 from ledger.state.feature_levels import TIMED
 from ledger.state.timed_table import TimedCursor
 from ledger.timed import TIMED_TOPIC
@@ -203,3 +205,64 @@ def test_a_record_forgets_the_messages_that_are_over() -> None:
         record.cancel(first, first)
         record.deliver(range(first + 1, first + size), [first] * (size - 1), (TARGET, 0))
     assert len(record._times) <= 8 * size
+
+
+# -- histories
+
+
+def scheduled(outcome: OperationOutcome, identity: int | None, sequence: int, values: list[bytes]) -> Schedule:
+    crcs = [google_crc32c.value(value) for value in values]
+    times = [TIME_MS + 1] * len(values)
+    return Schedule(
+        1, outcome, "target", 0, 0, 0, identity, f"{7:016x}", 0, sequence, times, crcs, [1] * len(values), None, 1, 1, 2
+    )
+
+
+def compared(
+    writer: WaitingWriter, tmp_path: Path, *schedules: Schedule | Send
+) -> list[tuple[ViolationKind, str | None]]:
+    """Return the violations of the history with these schedules."""
+    for _ in range(3):
+        writer.cancel(1 << 40, TIME_MS)
+    writer.stop()
+    path = tmp_path / "history.jsonl"
+    with HistoryWriter(path) as history:
+        for each in schedules:
+            history.write(each)
+    report = validate([str(writer.path)], PlainEngine(), histories=[path])
+    assert report.acknowledged is not None
+    acknowledged = (len(each.crcs) for each in schedules if each.outcome is OperationOutcome.OK)
+    assert report.acknowledged.acknowledged == sum(acknowledged)
+    return [(each.kind, each.topic) for each in report.violations]
+
+
+def test_an_acknowledged_waiting_message_is_in_the_log(writer: WaitingWriter, tmp_path: Path) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 5])
+    writer.fire([0], [TIME_MS + 1])
+    right = scheduled(OperationOutcome.OK, 0, 0, [b"waits", b"waits"])
+    assert compared(writer, tmp_path, right, scheduled(OperationOutcome.UNKNOWN, None, 2, [b"waits"])) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        (scheduled(OperationOutcome.OK, 0, 0, [b"waits", b"other"]), ViolationKind.ACKNOWLEDGED_ALTERED),
+        (scheduled(OperationOutcome.OK, 2, 2, [b"waits"]), ViolationKind.ACKNOWLEDGED_MISSING),
+        (scheduled(OperationOutcome.OK, 1, 0, [b"waits"]), ViolationKind.ACKNOWLEDGED_ELSEWHERE),
+        (scheduled(OperationOutcome.FAIL, None, 0, [b"waits"]), ViolationKind.FAILED_PRESENT),
+    ],
+)
+def test_an_acknowledgement_that_the_log_contradicts_is_found(
+    writer: WaitingWriter, tmp_path: Path, wrong: Schedule, kind: ViolationKind
+) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 5])
+    assert compared(writer, tmp_path, wrong) == [(kind, TIMED_TOPIC)]
+
+
+def test_a_history_can_have_messages_of_the_target_queue_too(writer: WaitingWriter, tmp_path: Path) -> None:
+    """The batch that delivers a message has other columns than the batch of a producer."""
+    writer.wait([TIME_MS + 1])
+    writer.fire([0], [TIME_MS + 1])
+    crcs = [google_crc32c.value(b"waits")]
+    delivered = Send(1, OperationOutcome.OK, "target", 0, True, 0, f"{0:016x}", 0, 0, crcs, [5], None, 1, 2)
+    assert compared(writer, tmp_path, delivered) == []
