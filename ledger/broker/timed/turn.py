@@ -9,10 +9,21 @@ A message that was appended with a delivery time before the cursor is *late*. Us
 they come first in the order of keys. If there are more of them than fit into a turn, the cursor cannot move by keys.
 Then a turn takes late messages in the order of their identities, which is their order in the queue of `%TIMED`, and
 moves `seen`, the other part of the cursor.
+
+The time that the clocks of a majority have passed can go back: by milliseconds when a voter's answer took longer than
+the last one, and by more if the clocks of a majority were ahead and are set right. Then a message can be late and not
+due:
+
+    |  settled, or late and due  |  late, not due  |  waits
+                                now              cursor
+
+While such messages wait, `seen` does not move, because it would settle them. Delivered messages stay open. If too many
+messages are open, the late messages that are not due are delivered early.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -27,6 +38,8 @@ from ledger.state.timed_table import MAX_OPEN, TimedCursor, TimedTable
 from ledger.timed import MAX_IDENTITY, TIMED_TOPIC
 from store import TimedKey
 from store.index.timed_unit import NO_UNITS, Units
+
+log = logging.getLogger("ledgermq.broker.timed")
 
 MOST_MESSAGES = 4096
 # A turn for late messages looks through so many messages of `%TIMED`.
@@ -49,19 +62,29 @@ def next_turn(replica: BrokerReplica, now_ms: int, unreadable: Mapping[int, int]
     out, and its cursor does not settle them. Raises StoreError, and LedgerError if this node does not lead."""
     projected, table, index = replica.check_leads(0), replica.state.timed, replica.timed.index
     skip = {*table.open, *unreadable}
+    now, before = TimedKey(now_ms, MAX_IDENTITY), TimedKey(*table.cursor[:2])
+    holds = _has_late_not_due(replica, now, before)
+    if holds and projected.timed.room <= MAX_OPEN // 2:
+        log.warning(
+            "shard %d: the clocks of most voters went back by %d ms, and too many messages were delivered since: "
+            "messages that are due until the earlier time are delivered now",
+            replica.shard, before.time_ms - now_ms,
+        )  # fmt: skip
+        now, holds = before, False
     # While the cursor is held back, delivered messages stay open. Half of the room is kept for the time after that: the
     # first turn then delivers the messages that held the cursor back.
-    kept_free = MAX_OPEN // 2 if unreadable else 0
+    kept_free = MAX_OPEN // 2 if unreadable or holds else 0
     room = min(MOST_MESSAGES, projected.timed.room - kept_free)
     if room <= 0:
         return Turn(NO_UNITS, table.cursor, is_last=True)
-    found = index.due(TimedKey(now_ms, MAX_IDENTITY), room, cursor_of(replica.state), skip)
-    before = TimedKey(*table.cursor[:2])
-    if len(found) == room and _last_key(found) <= before:
-        return _late_turn(replica, room, unreadable)
+    found = index.due(now, room, cursor_of(replica.state), skip)
     units = first_that_fit(replica.log, found)
     is_last = len(found) < room and len(units) == len(found)
-    through = TimedKey(now_ms, MAX_IDENTITY) if is_last else _last_key(units)
+    if holds:
+        return Turn(waiting_of(replica, units), table.cursor, is_last)
+    if not is_last and _last_key(units) <= before:
+        return _late_turn(replica, room, unreadable)
+    through = now if is_last else _last_key(units)
     cursor = TimedCursor(*max(through, before), replica.state.timed_end())
     return Turn(waiting_of(replica, units), _held_back(cursor, table.cursor, unreadable), is_last)
 
@@ -76,6 +99,14 @@ def moves_on(replica: BrokerReplica, turn: Turn) -> bool:
         return turn.cursor != table.cursor
     after = TimedTable(turn.cursor)
     return any(after.is_settled(time_ms, identity) for identity, time_ms in table.open.items())
+
+
+def _has_late_not_due(replica: BrokerReplica, now: TimedKey, before: TimedKey) -> bool:
+    """Return True if messages wait with keys after `now` and up to `before`, the key of the cursor."""
+    if now >= before:
+        return False
+    late = replica.timed.index.read(now.time_ms + 1, before.time_ms + 1, 1, cursor=cursor_of(replica.state))
+    return len(late) > 0
 
 
 def _late_turn(replica: BrokerReplica, room: int, unreadable: Mapping[int, int]) -> Turn:

@@ -10,7 +10,7 @@ import pytest
 
 from ledger.batch import Batch
 from ledger.broker.timed import delivery as module
-from ledger.broker.timed import turn
+from ledger.broker.timed import turn, waiting_batches
 from ledger.broker.timed.delivery import TimedDelivery
 from ledger.state import projected_timed
 from ledger.state.commands import CancelTimed, DeleteTopic
@@ -96,6 +96,70 @@ async def test_late_messages_are_delivered_though_more_come_than_fit_into_a_turn
     assert leader.replica.state.timed.open == {}
     await leader.turns(delivery, NOW_MS + 10_000)
     assert Counter(Counter(leader.delivered()).values()) == {1: 49}
+
+
+async def test_late_messages_are_delivered_though_they_have_more_bytes_than_fit_into_a_turn(
+    leader: Leader, delivery: TimedDelivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader.send([NOW_MS + 100])
+    await leader.turns(delivery, NOW_MS + 100)
+    for number in range(6):
+        leader.send([NOW_MS + 50 - number], values=[b"%d" % number + bytes(1000)])
+    monkeypatch.setattr(waiting_batches, "MOST_BYTES", 2500)
+    await leader.turns(delivery, NOW_MS + 101)
+    assert Counter(value[:1] for value in leader.delivered()) == Counter([b"0", *(b"%d" % each for each in range(6))])
+    assert leader.replica.state.timed.open == {}
+
+
+async def test_late_messages_that_are_not_due_wait_if_the_time_goes_back(
+    leader: Leader, delivery: TimedDelivery
+) -> None:
+    leader.send([NOW_MS + 100])
+    await leader.turns(delivery, NOW_MS + 100)
+    leader.send([NOW_MS + 95, NOW_MS + 80, NOW_MS + 95, NOW_MS + 105])  # the clocks have passed 90
+    await leader.turns(delivery, NOW_MS + 90)
+    assert leader.delivered() == [b"0", b"2"]
+    assert await delivery._look() == pytest.approx(module.PAUSE_S)
+    await leader.turns(delivery, NOW_MS + 94)
+    assert leader.delivered() == [b"0", b"2"]
+    await leader.turns(delivery, NOW_MS + 95)
+    assert leader.delivered() == [b"0", b"2", b"1", b"3"]
+    await leader.turns(delivery, NOW_MS + 105)
+    assert leader.delivered() == [b"0", b"2", b"1", b"3", b"4"]
+    assert leader.replica.state.timed.open == {}
+
+
+async def test_a_message_that_is_not_due_after_a_leap_of_the_clocks_can_be_cancelled(
+    leader: Leader, delivery: TimedDelivery
+) -> None:
+    leader.send([NOW_MS + 3_600_000])
+    await leader.turns(delivery, NOW_MS + 3_600_000)
+    leader.send([NOW_MS + 600_000, NOW_MS])
+    await leader.turns(delivery, NOW_MS + 10)
+    answer = leader.replica.cancel(CancelTimed((TimedMessage(1, NOW_MS + 600_000),)))
+    leader.commit()
+    assert await answer == (True,)
+    await leader.turns(delivery, NOW_MS + 700_000)
+    assert leader.delivered() == [b"0", b"2"]
+
+
+async def test_late_messages_that_are_not_due_do_not_stop_the_delivery_of_many_others(
+    leader: Leader, delivery: TimedDelivery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "MAX_OPEN", 16)
+    monkeypatch.setattr(projected_timed, "MAX_OPEN", 16)
+    leader.send([NOW_MS + 3_600_000])
+    await leader.turns(delivery, NOW_MS + 3_600_000)
+    leader.send([NOW_MS + 600_000])
+    for number in range(7):
+        leader.send([NOW_MS + number])
+    await leader.turns(delivery, NOW_MS + 10)
+    assert leader.delivered() == [b"0", *(b"%d" % each for each in range(2, 9))], "the first one is not due"
+    for number in range(40):
+        leader.send([NOW_MS + 20 + number])
+    await leader.turns(delivery, NOW_MS + 100)
+    assert Counter(leader.delivered()) == Counter(b"%d" % each for each in range(49)), "the room was used up"
+    assert leader.replica.state.timed.open == {}
 
 
 async def test_messages_that_arrive_during_a_turn_are_late_and_are_delivered(
