@@ -90,6 +90,8 @@ class HistoryColumns:
     known: frozenset[int]
     # Producers that recorded the outcome of every message. A killed producer did not.
     orderly: frozenset[int]
+    # Processes with a producer that did not.
+    silent: frozenset[int]
     # Queue and node of each final reading, including final readings that found no message.
     read_to_end: frozenset[tuple[int, int]]
     # By process of the final reading: the node that the process read.
@@ -146,7 +148,8 @@ class _Reader:
         self._reads = Growing(shared=7, own=5)
         self._timed = TimedReader(self._queues.of)
         self._closed: set[int] = set()
-        self._known: set[int] = set()
+        # Process and producer.
+        self._opened: set[tuple[int, int]] = set()
         self._read_to_end: set[tuple[int, int]] = set()
         self._readers: dict[int, int] = {}
         self._assigns: list[tuple[int, Assign]] = []
@@ -164,8 +167,9 @@ class _Reader:
             timed=self._timed.columns(),
             queues=self._queues.things(),
             producers=self._producers.things(),
-            known=frozenset(self._known),
+            known=frozenset(producer for _, producer in self._opened),
             orderly=frozenset(self._closed),
+            silent=frozenset(process for process, producer in self._opened if producer not in self._closed),
             read_to_end=frozenset(self._read_to_end),
             readers=self._readers,
             assigns=self._assigns,
@@ -194,7 +198,7 @@ class _Reader:
             case AdminRequest():
                 self._admin.append(operation)
             case Open():
-                self._known.add(self._producers.of(operation.producer))
+                self._opened.add((operation.process, self._producers.of(operation.producer)))
             case Close():
                 self._closed.add(self._producers.of(operation.producer))
 

@@ -23,6 +23,7 @@ class ScheduleColumns:
     since 1970. `start` and `end` are in ns of the histories' clock."""
 
     operation: Numbers
+    process: Numbers
     # The target queue.
     queue: Numbers
     # NONE unless the outcome is OK.
@@ -85,13 +86,13 @@ class TimedReader:
         """`queue_of` returns the number of a queue."""
         self._queue_of = queue_of
         # In the order of the fields.
-        self._schedules = Growing(shared=7, own=3)
+        self._schedules = Growing(shared=8, own=3)
         self._cancels = Growing(shared=4, own=0)
         self._deliveries = Growing(shared=3, own=5)
 
     def schedule(self, number: int, one: Schedule) -> None:
         count, queue = len(one.crcs), self._queue_of((one.topic, one.queue))
-        shared = (number, queue, one.shard, OUTCOMES[one.outcome], one.clock_ms, one.start, one.end)
+        shared = (number, one.process, queue, one.shard, OUTCOMES[one.outcome], one.clock_ms, one.start, one.end)
         identities = [NONE] * count if one.identity is None else range(one.identity, one.identity + count)
         self._schedules.add(count, shared, identities, one.times_ms, one.crcs)
 
@@ -104,8 +105,11 @@ class TimedReader:
         self._deliveries.add(len(one.offsets), shared, *own)
 
     def columns(self) -> TimedColumns:
-        operation, queue, shard, outcome, clock_ms, start, end, identity, time_ms, crc = self._schedules.columns()
-        schedules = ScheduleColumns(operation, queue, shard, identity, outcome, time_ms, crc, clock_ms, start, end)
+        *shared, identity, time_ms, crc = self._schedules.columns()
+        operation, process, queue, shard, outcome, clock_ms, start, end = shared
+        schedules = ScheduleColumns(
+            operation, process, queue, shard, identity, outcome, time_ms, crc, clock_ms, start, end
+        )
         read, of, over, offset, who, due_ms, appended_ms, sum_ = self._deliveries.columns()
         deliveries = DeliveryColumns(read, of, offset, who, due_ms, appended_ms, sum_, over)
         return TimedColumns(schedules, CancelColumns(*self._cancels.columns()), deliveries)

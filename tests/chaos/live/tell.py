@@ -134,8 +134,8 @@ def reading_begins(at: int = 19_000, offset: int = 0) -> list[Assign]:
     return [Assign(100 + node, "t", 0, offset, at * _MS) for node in (1, 2, 3)]
 
 
-def opened(producer: str = P) -> Open:
-    return Open(1, producer, 0)
+def opened(producer: str = P, process: int = 1) -> Open:
+    return Open(process, producer, 0)
 
 
 def closed(producer: str = P) -> Close:

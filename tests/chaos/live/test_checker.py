@@ -156,6 +156,7 @@ ANOMALIES: dict[str, list[Tale]] = {
     ],
     "lost delivery": [
         [schedule(5, 3_000), *WHOLE, delivered_at_end()],
+        [schedule(5, 3_000), *WHOLE, opened(Q, process=7), delivered_at_end()],  # another producer was killed
         [schedule(5, 3_000), schedule(6, 3_000), cancel(6, 3_000), *WHOLE, delivered_at_end()],
         [schedule(5, 3_000), cancel(5, 3_000, shard=4), *WHOLE, delivered_at_end()],  # a message of another shard
     ],
@@ -281,6 +282,7 @@ ALLOWED: dict[str, Tale] = {
         reading_begins(),
         delivered_at_end((0, 5, 3_000), (1, 9, 3_000)),
     ],
+    "a killed producer may have cancelled": [schedule(5, 3_000), opened(), reading_begins(), delivered_at_end()],
     "later identities with earlier times come first": [
         schedule(5, 3_000),
         schedule(6, 2_000),
