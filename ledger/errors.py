@@ -446,6 +446,10 @@ class DeliveryTimeoutError(LedgerError, TimeoutError):
         self.maybe_committed = maybe_committed
 
 
+class ResponderFailedError(LedgerError):
+    """The handler of a responder failed for this request, or took too long. The message says why."""
+
+
 class TransferFailedError(OperationError):
     """The chosen node did not take over leadership in time. The message names the node that leads now."""
 

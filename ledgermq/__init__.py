@@ -9,11 +9,11 @@
         async for message in consumer:
             print(message.queue, message.offset, message.value)
 
-`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with
-`Async` are for asyncio. All errors are subclasses of `LedgerError`, and are in `ledgermq.errors`. `ledgermq.types`
-has the types of arguments, for annotations. `ledgermq.validation` validates replicas, and `ledgermq.spark` starts
-Spark sessions. `ledgermq.testing` has clusters for tests, and `ledgermq.embedded` a node in your own process. All
-loggers of the clients are children of the logger `ledgermq`.
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer`, `Requester`, `Responder` and `Admin` are the synchronous
+clients; the names with `Async` are for asyncio. All errors are subclasses of `LedgerError`, and are in
+`ledgermq.errors`. `ledgermq.types` has the types of arguments, for annotations. `ledgermq.validation` validates
+replicas, and `ledgermq.spark` starts Spark sessions. `ledgermq.testing` has clusters for tests, and
+`ledgermq.embedded` a node in your own process. All loggers of the clients are children of the logger `ledgermq`.
 
 A public name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`,
 `ledger`, `cluster` and `chaos` contain the implementation; any new version can change their names.
@@ -70,10 +70,13 @@ if TYPE_CHECKING:
         TopicQueue,
         WaitingMessage,
     )
+    from ledger.client.requests.requester import AsyncRequester
+    from ledger.client.requests.responder import AsyncResponder
     from ledger.client.signals import stop_on_signal
     from ledger.client.sync.admin import Admin
     from ledger.client.sync.clients import Consumer, Producer
     from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
+    from ledger.client.sync.request_clients import Requester, Responder
     from ledger.errors import LedgerError
     from ledgermq import errors
 
@@ -87,6 +90,8 @@ _HOMES = {
     "AsyncGroupConsumer": "ledger.client.group.group_consumer",
     "AsyncProducer": "ledger.client.producer.producer",
     "AsyncPushConsumer": "ledger.client.group.push_consumer",
+    "AsyncRequester": "ledger.client.requests.requester",
+    "AsyncResponder": "ledger.client.requests.responder",
     "Batch": "ledger.batch",
     "Consumer": "ledger.client.sync.clients",
     "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
@@ -113,6 +118,8 @@ _HOMES = {
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
+    "Requester": "ledger.client.sync.request_clients",
+    "Responder": "ledger.client.sync.request_clients",
     "RocketmqSecret": "ledger.client.admin.users_admin",
     "Rule": "ledger.access.rules",
     "ShardStatus": "ledger.client.records",
@@ -132,6 +139,8 @@ __all__ = [
     "AsyncGroupConsumer",
     "AsyncProducer",
     "AsyncPushConsumer",
+    "AsyncRequester",
+    "AsyncResponder",
     "Batch",
     "Consumer",
     "ConsumerGroupDescription",
@@ -158,6 +167,8 @@ __all__ = [
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",
+    "Requester",
+    "Responder",
     "RocketmqSecret",
     "Rule",
     "ShardStatus",

@@ -17,6 +17,7 @@ from ledger.client.producer.arguments import GivenHeaders
 from ledger.client.producer.fault_table import Steps
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.table import Table
+from ledger.client.requests.responder import Handler
 from ledger.client.signals import Reading
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Columns",
     "GivenHeaders",
     "GroupStart",
+    "Handler",
     "HeaderColumn",
     "Headers",
     "Listener",

@@ -172,7 +172,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._error: LedgerError | None = None
         # Not None: a task that stops the consumer, because of `stop_reading` or of an error.
         self._ending: asyncio.Task[None] | None = None
-        self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
+        self._threads = None if is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
         self._concurrency = concurrency
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
@@ -553,6 +553,7 @@ def _emptied(messages: deque[Message]) -> list[Message]:
     return [messages.popleft() for _ in range(len(messages))]
 
 
-def _is_async(listener: Callable[..., object]) -> bool:
+def is_async(listener: Callable[..., object]) -> bool:
+    """Return True for a coroutine function, and for an object whose calls are coroutines."""
     call = listener if inspect.isroutine(listener) else getattr(listener, "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)

@@ -15,7 +15,10 @@ import ledgermq
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.lifetime import within
 
-TWINS = {name: f"Async{name}" for name in ("Admin", "Consumer", "GroupConsumer", "Producer", "PushConsumer")}
+TWINS = {
+    name: f"Async{name}"
+    for name in ("Admin", "Consumer", "GroupConsumer", "Producer", "PushConsumer", "Requester", "Responder")
+}
 CLIENTS = sorted({*TWINS, *TWINS.values()})
 # A synchronous client starts in its constructor, and `close` has the arguments that `stop` has in the asyncio client.
 STOPPING = ("start", "stop", "close", "aclose")

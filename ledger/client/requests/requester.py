@@ -1,0 +1,219 @@
+"""The asyncio requester: it sends requests to a topic, and waits for their replies in one queue of the reply topic.
+
+A task reads the replies and gives each to the call with its correlation id. The calls that wait are the only state: a
+reply to a call that has ended is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.producer.arguments import GivenHeaders, checked_headers
+from ledger.client.producer.producer import AsyncProducer
+from ledger.client.producer.producer_batch import because
+from ledger.client.records import Message
+from ledger.client.requests.reply_address import (
+    REPLY_TOPIC,
+    RESERVED_HEADERS,
+    ReplyAddress,
+    correlation_of,
+    error_of,
+)
+from ledger.errors import (
+    BusyError,
+    ClosedError,
+    InvalidArgumentError,
+    LedgerError,
+    RequestTimeoutError,
+    ResponderFailedError,
+    UnknownTopicError,
+)
+from ledger.topics import validate_topic_name
+
+log = logging.getLogger("ledgermq.client.requester")
+
+MAX_IN_FLIGHT = 100_000
+_MAX_TIMEOUT_MS = 86_400_000
+_AGAIN_MS, _MOST_AGAIN_MS = 100, 5_000
+
+
+class AsyncRequester(AsyncLifetime):
+    """An asyncio client that sends requests to topics and receives their replies. A `Responder` answers them.
+
+    bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
+    reply_topic         the topic of the replies, which must exist (default "replies"). The requester reads one of
+                        its queues, and gets only its own replies
+    max_in_flight       how many requests may wait for replies at the same time, 1 to 100,000 (default 1,000)
+    client_id           the name that this client shows to nodes; None: chosen by the client
+    request_timeout_ms  how long a node may take to answer a call of this client (default 30,000)
+    retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
+    rng                 randomness for the choice of the queue and for back-offs (default: a new random.Random())
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        reply_topic: str = REPLY_TOPIC,
+        max_in_flight: int = 1_000,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self._settings = settings_in(locals(), without=("reply_topic", "max_in_flight"))
+        validate_topic_name(reply_topic)
+        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
+            raise InvalidArgumentError(f"max_in_flight is {max_in_flight}: it must be 1 to {MAX_IN_FLIGHT:,}.")
+        self._reply_topic = reply_topic
+        self._max_in_flight = max_in_flight
+        self._rng = rng or random.Random()
+        self._producer: AsyncProducer = within(self._environment, AsyncProducer)(**self._settings)
+        # The calls that wait, by correlation id.
+        self._waiting: dict[bytes, asyncio.Future[Message]] = {}
+        self._requests = 0
+        # Why replies cannot be read now.
+        self._trouble: LedgerError | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def start(self) -> None:
+        """Connect to the cluster, and find the end of the queue of the replies. Raises UnknownTopicError if the reply
+        topic does not exist, or UnavailableError."""
+        await self._producer.start()
+        try:
+            self._tag = f"{self._environment.new_producer_id():016x}"
+            self._queue = self._rng.randrange(await self._queues())
+            consumer = within(self._environment, AsyncConsumer)
+            self._consumer: AsyncConsumer = consumer(
+                self._reply_topic,
+                start="latest",
+                queues=[self._queue],
+                tags=[self._tag],
+                on_dropped="skip",
+                **self._settings,
+            )
+            await self._consumer.start()
+        except BaseException:
+            await self._producer.stop()
+            raise
+        self._reading = asyncio.create_task(self._read(), name="replies")
+
+    async def stop(self) -> None:
+        """Close the client. Calls that wait for replies raise ClosedError."""
+        if self._reading is None or self._is_closed:
+            return
+        self._is_closed = True
+        self._reading.cancel()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ClosedError("The requester was closed before the reply arrived."))
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._consumer.stop()
+        await self._producer.stop()
+
+    async def request(
+        self,
+        topic: str,
+        value: bytes | bytearray | memoryview,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: GivenHeaders = None,
+        queue: int | None = None,
+        timeout_ms: float = 10_000,
+    ) -> Message:
+        """Send a request, wait for its reply, and return the reply. `key`, `tag`, `headers` and `queue` are those of
+        `Producer.send`.
+
+        Raises RequestTimeoutError if no reply arrives within `timeout_ms` milliseconds. The request may be answered
+        nevertheless: a program that sends it again must expect that the responder handles it twice. Raises
+        ResponderFailedError if the handler of the responder failed, BusyError if `max_in_flight` requests wait, and the
+        errors of `Producer.send`.
+        """
+        if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
+            raise InvalidArgumentError(f"timeout_ms is {timeout_ms}: it must be more than 0, and at most a day.")
+        given = tuple(checked_headers(headers) or ())
+        if reserved := [name for name, _ in given if name in RESERVED_HEADERS]:
+            raise InvalidArgumentError(f'The requester gives the header "{reserved[0]}" itself: use another name.')
+        if self._reading is None or self._is_closed:
+            raise ClosedError("This client is not started, or closed: use it in a `with` block.")
+        if len(self._waiting) >= self._max_in_flight:
+            raise BusyError(
+                f"{len(self._waiting):,} requests wait for replies, and the limit is max_in_flight: send again when "
+                "some have ended."
+            )
+        self._requests += 1
+        address = ReplyAddress(self._reply_topic, self._queue, self._tag, f"{self._tag}-{self._requests}".encode())
+        reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[address.correlation_id] = reply
+        try:
+            async with asyncio.timeout(timeout_ms / 1000) as limit:
+                await self._producer.send(
+                    topic, value, key=key, tag=tag, headers=[*given, *address.headers()], queue=queue
+                )
+                return _result(await reply, topic)
+        except TimeoutError as error:
+            if not limit.expired() or isinstance(error, LedgerError):
+                raise
+            raise RequestTimeoutError(
+                f'No reply to a request to topic "{topic}" arrived within {timeout_ms:g} ms{because(self._trouble)}. '
+                "The request may be answered later. Check that a responder runs."
+            ) from self._trouble
+        finally:
+            del self._waiting[address.correlation_id]
+            reply.cancel()
+
+    @property
+    def closed(self) -> bool:
+        """True if the client was stopped."""
+        return self._is_closed
+
+    async def _queues(self) -> int:
+        """Return the number of queues of the reply topic."""
+        try:
+            return len((await self._producer._client.topic(self._reply_topic)).shards)
+        except UnknownTopicError as error:
+            raise UnknownTopicError(
+                f'There is no topic "{self._reply_topic}" for replies: create it (`ledgermq topic create '
+                f"{self._reply_topic}`), or name another with `reply_topic`."
+            ) from error
+
+    async def _read(self) -> None:
+        backoff, failures = Backoff(_AGAIN_MS, _MOST_AGAIN_MS, self._rng), 0
+        while True:
+            try:
+                for message in await self._consumer.getmany():
+                    waiting = self._waiting.get(correlation_of(message))
+                    if waiting is not None and not waiting.done():  # a second reply is dropped
+                        waiting.set_result(message)
+                self._trouble, failures = None, 0
+            except ClosedError:
+                return
+            except LedgerError as error:
+                self._trouble, failures = error, failures + 1
+                log.warning("the requester cannot read replies, trying again: %s", error)
+                await asyncio.sleep(backoff.wait_ms(failures) / 1000)
+
+
+def _result(reply: Message, topic: str) -> Message:
+    error = error_of(reply)
+    if error:
+        raise ResponderFailedError(f'The responder of topic "{topic}" failed: {error}')
+    return reply
