@@ -21,6 +21,9 @@ TOPICS_SHARD = 0
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
 
+# Topics that no client reads.
+HIDDEN_TOPICS = frozenset((TIMED_TOPIC, HALF_TOPIC))
+
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
 
 
@@ -62,7 +65,7 @@ def validate_stored_name(name: str) -> None:
     consumer_group = consumer_group_of(name)
     if consumer_group is not None:
         validate_group_name(consumer_group)
-    elif name not in (TIMED_TOPIC, HALF_TOPIC):
+    elif name not in HIDDEN_TOPICS:
         validate_topic_name(name)
 
 
@@ -75,6 +78,15 @@ def validate_queue_count(queues: int) -> None:
 def is_system_topic(name: str) -> bool:
     """Return True if the name is reserved for topics of the broker, such as retry topics."""
     return name.startswith("%")
+
+
+def check_readable(name: str) -> None:
+    """Raise InvalidTopicNameError if consumers may not read the topic: its messages wait for their delivery times or
+    for the end of their transactions, and the rights on them are those on their target topics."""
+    if name in HIDDEN_TOPICS:
+        raise InvalidTopicNameError(
+            f"topic {name!r} is internal: its messages wait there, and consumers receive them from their own topics"
+        )
 
 
 def _shown(name: str) -> str:

@@ -7,7 +7,14 @@ import pytest
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidGroupNameError, InvalidTopicNameError
 from ledger.timed import TIMED_TOPIC
-from ledger.topics import is_system_topic, validate_queue_count, validate_stored_name, validate_topic_name
+from ledger.topics import (
+    check_readable,
+    is_system_topic,
+    validate_queue_count,
+    validate_stored_name,
+    validate_topic_name,
+)
+from ledger.transactions import HALF_TOPIC
 
 
 @pytest.mark.parametrize("name", ["a", "orders", "A.b_c-9", "...", "-", "_", "x" * 127])
@@ -45,6 +52,14 @@ def test_a_name_that_is_too_long_is_told_both_numbers() -> None:
     with pytest.raises(InvalidGroupNameError, match=r"has 64 characters; the limit is 63\. Choose a shorter name"):
         validate_group_name("x" * 64)
     validate_group_name("x" * 63)
+
+
+def test_no_client_reads_the_topics_in_which_messages_wait() -> None:
+    for name in (TIMED_TOPIC, HALF_TOPIC):
+        with pytest.raises(InvalidTopicNameError, match="is internal: its messages wait there"):
+            check_readable(name)
+    for name in ("orders", "%RETRY%billing", "%DLQ%billing"):
+        check_readable(name)
 
 
 def test_only_the_broker_can_create_the_topic_of_waiting_messages() -> None:

@@ -185,7 +185,7 @@ def _as_message(found: WaitingMessage) -> Message:
 
 
 def _described(found: WaitingMessage) -> str:
-    parts = [f"{found.topic or '(deleted)'} queue {found.queue}", f"delivered at {_moment(found)}"]
+    parts = [f"{found.topic or '(deleted)'} queue {found.queue}", f"will be delivered at {_moment(found)}"]
     if found.key is not None:
         parts.append(f"key {shown(found.key)}")
     if found.tag is not None:

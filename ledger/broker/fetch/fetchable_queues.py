@@ -15,6 +15,7 @@ from ledger.broker.meter import Meter
 from ledger.broker.replicas import Replicas
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import ReplicaBehindError, UnknownQueueError, UnknownTopicError
+from ledger.topics import check_readable
 from store import CommitLog, ConsumeQueue
 
 
@@ -42,19 +43,23 @@ class FetchableQueues:
         self._delays = delays
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        """Return a reader of the queue. The reader returns no message whose delay has not passed. Raises
-        UnknownTopicError or UnknownQueueError. If the topic or queue can exist although this replica does not know
-        it yet, raises ReplicaBehindError. If too many bytes of responses are not sent yet, raises BusyError."""
+        """Return a reader of the queue. The reader returns no message whose delay has not passed.
+
+        Raises UnknownTopicError, UnknownQueueError, or InvalidTopicNameError for a topic that no client reads. If the
+        topic or queue can exist although this replica does not know it yet, raises ReplicaBehindError. If too many
+        bytes of responses are not sent yet, raises BusyError.
+        """
         self.response_budget.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:
-            replica.state.topics.require(topic_id, queue)
+            topic = replica.state.topics.require(topic_id, queue)
         except (UnknownTopicError, UnknownQueueError) as error:
             if replica.knows_the_end:
                 raise
             raise ReplicaBehindError(
                 f"this node has not applied the creation of queue {queue} of topic {topic_id} yet: try again"
             ) from error
+        check_readable(topic.name)
         due = self._delays.due(replica, topic_id, queue)
         return QueueReader(
             replica.log,

@@ -17,6 +17,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.log_batches import batch_entry_at
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
+from ledger.topics import check_readable
 from store import Header, IndexDamagedError, KeyHit, RangeDamagedError
 from store.index.key_index import FOR_EVER
 
@@ -75,10 +76,12 @@ class QueryBudget:
 
 
 async def query_messages(replica: BrokerReplica, query: KeyQuery) -> KeyQueryResult:
-    """Return the batches that can contain messages with the key of the query. Raises UnknownTopicError,
-    ReplicaBehindError if this node is rebuilding its key index, or StorageFailedError if the index or the log is
-    damaged."""
-    replica.state.topics.require(query.topic_id, 0)
+    """Return the batches that can contain messages with the key of the query.
+
+    Raises UnknownTopicError, InvalidTopicNameError for a topic that no client reads, ReplicaBehindError if this node is
+    rebuilding its key index, or StorageFailedError if the index or the log is damaged.
+    """
+    check_readable(replica.state.topics.require(query.topic_id, 0).name)
     try:
         return await _Query(replica, query).result()
     except IndexDamagedError as error:

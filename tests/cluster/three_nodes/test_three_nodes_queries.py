@@ -14,11 +14,13 @@ import pytest
 from cluster.local.processes import DevCluster, DevError
 from ledger.errors import (
     InvalidArgumentError,
+    InvalidTopicNameError,
     OffsetBeyondEndError,
     OffsetTooLowError,
     UnknownQueueError,
     UnknownTopicError,
 )
+from ledger.timed import TIMED_TOPIC
 from ledgermq import (
     Admin,
     AsyncAdmin,
@@ -105,6 +107,12 @@ async def test_a_message_is_found_by_each_of_its_look_up_keys(cluster: DevCluste
         waits = await admin.waiting_message(waiting.handle)
         assert waits is not None
         assert waits.look_up_keys == (b"ann", b"order-99")
+
+        with pytest.raises(InvalidTopicNameError, match="is internal: its messages wait there"):
+            await admin.query_messages(TIMED_TOPIC, "ann")
+        async with AsyncConsumer(TIMED_TOPIC, bootstrap_servers=cluster.bootstrap) as consumer:
+            with pytest.raises(InvalidTopicNameError, match="consumers receive them from their own topics"):
+                await anext(consumer)
 
         async def values(key: str | bytes, **asked: int) -> list[bytes]:
             return [message.value for message in await admin.query_messages("payments", key, **asked)]
