@@ -108,6 +108,18 @@ class HeadersTooLargeError(LedgerError):
     code = "HEADERS_TOO_LARGE"
 
 
+class TransactionEndedError(LedgerError):
+    """The transaction has ended before, and not as it was asked for now. The message says how it ended."""
+
+    code = "TRANSACTION_ENDED"
+
+
+class UnknownTransactionError(LedgerError):
+    """There is no transaction with this id. The id is of another cluster, or was changed."""
+
+    code = "UNKNOWN_TRANSACTION"
+
+
 class CorruptBatchError(LedgerError):
     """The bytes of a batch do not match the batch's CRC, or contradict each other. A consumer can read the batch from
     another node, or seek to the offset after the batch.
@@ -482,6 +494,8 @@ _TYPES: tuple[type[LedgerError], ...] = (
     MessageTooLargeError,
     TooManyHeadersError,
     HeadersTooLargeError,
+    TransactionEndedError,
+    UnknownTransactionError,
     CorruptBatchError,
     UnsupportedBatchError,
     OffsetTooLowError,

@@ -20,6 +20,9 @@ from ledger.errors import InvalidArgumentError
 # The topic in which half batches wait. It has one queue in each shard.
 HALF_TOPIC = "%HALF"
 
+# Header: the id of the transaction of a dead letter.
+TRANSACTION = "%TRANSACTION"
+
 # Numbers of half batches are offsets.
 MAX_HALF = (1 << 63) - 1
 # Stands for a half batch in a field of 64 bits without a sign.
@@ -34,7 +37,7 @@ OUTCOME_MS = 24 * 60 * 60 * 1000
 MAX_OUTCOMES = 100_000
 
 
-class Outcome(IntEnum):
+class TransactionOutcome(IntEnum):
     """How a transaction ended."""
 
     COMMITTED = 1
@@ -49,9 +52,9 @@ class Outcome(IntEnum):
 
 
 _PHRASES = {
-    Outcome.COMMITTED: "committed",
-    Outcome.ROLLED_BACK: "rolled back",
-    Outcome.DEAD_LETTERS: "moved to the dead letters of its producer group",
+    TransactionOutcome.COMMITTED: "committed",
+    TransactionOutcome.ROLLED_BACK: "rolled back",
+    TransactionOutcome.DEAD_LETTERS: "moved to the dead letters of its producer group",
 }
 
 # An id begins with the version of its form.

@@ -77,6 +77,9 @@ if TYPE_CHECKING:
     from ledger.client.sync.clients import Consumer, Producer
     from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
     from ledger.client.sync.request_clients import Requester, Responder
+    from ledger.client.sync.transactions import Transaction
+    from ledger.client.transactions.records import CheckedTransaction, PreparedMessage
+    from ledger.client.transactions.transaction import AsyncTransaction, TransactionState
     from ledger.errors import LedgerError
     from ledgermq import errors
 
@@ -92,7 +95,9 @@ _HOMES = {
     "AsyncPushConsumer": "ledger.client.group.push_consumer",
     "AsyncRequester": "ledger.client.requests.requester",
     "AsyncResponder": "ledger.client.requests.responder",
+    "AsyncTransaction": "ledger.client.transactions.transaction",
     "Batch": "ledger.batch",
+    "CheckedTransaction": "ledger.client.transactions.records",
     "Consumer": "ledger.client.sync.clients",
     "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
     "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
@@ -111,6 +116,7 @@ _HOMES = {
     "OffsetReset": "ledger.client.admin.consumer_group_records",
     "Outcome": "ledger.client.group.push_consumer",
     "OutgoingMessage": "ledger.client.producer.outgoing",
+    "PreparedMessage": "ledger.client.transactions.records",
     "Producer": "ledger.client.sync.clients",
     "PushConsumer": "ledger.client.sync.group_clients",
     "QueueBatch": "ledger.client.consumer.cursor",
@@ -125,6 +131,8 @@ _HOMES = {
     "ShardStatus": "ledger.client.records",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
+    "Transaction": "ledger.client.sync.transactions",
+    "TransactionState": "ledger.client.transactions.transaction",
     "UnplacedMessage": "ledger.client.producer.queue_selector",
     "UserSummary": "ledger.client.admin.users_admin",
     "Verdict": "ledger.access.rules",
@@ -141,7 +149,9 @@ __all__ = [
     "AsyncPushConsumer",
     "AsyncRequester",
     "AsyncResponder",
+    "AsyncTransaction",
     "Batch",
+    "CheckedTransaction",
     "Consumer",
     "ConsumerGroupDescription",
     "ConsumerGroupMember",
@@ -160,6 +170,7 @@ __all__ = [
     "OffsetReset",
     "Outcome",
     "OutgoingMessage",
+    "PreparedMessage",
     "Producer",
     "PushConsumer",
     "QueueBatch",
@@ -174,6 +185,8 @@ __all__ = [
     "ShardStatus",
     "TopicDescription",
     "TopicQueue",
+    "Transaction",
+    "TransactionState",
     "UnplacedMessage",
     "UserSummary",
     "Verdict",

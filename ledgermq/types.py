@@ -19,9 +19,11 @@ from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.table import Table
 from ledger.client.requests.responder import Handler
 from ledger.client.signals import Reading
+from ledger.client.transactions.records import CheckResult, TransactionChecker
 
 __all__ = [
     "BinaryColumn",
+    "CheckResult",
     "Columns",
     "GivenHeaders",
     "GroupStart",
@@ -40,4 +42,5 @@ __all__ = [
     "Start",
     "Steps",
     "Table",
+    "TransactionChecker",
 ]

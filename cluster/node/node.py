@@ -25,6 +25,7 @@ from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
+from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.node_shards import NodeShards
 from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
@@ -54,12 +55,14 @@ from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.rpc.transactions import TransactionService
 from ledger.client.connection.environment import Environment
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
     operations_pb2_grpc,
     security_pb2_grpc,
+    transaction_pb2_grpc,
 )
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
@@ -157,6 +160,10 @@ class Node:
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))
+        self._transactions = TransactionService(
+            shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
+        )
+        self._registry.register(TransactionCollector(shards.transactions))
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         # What the methods of the gRPC port got.
         self._delivered = Delivered()
@@ -305,6 +312,7 @@ class Node:
     def _add_client_services(self, server: aio.Server) -> None:
         add_broker(self._broker, server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, server)
+        transaction_pb2_grpc.add_TransactionsServicer_to_server(self._transactions, server)
         consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, server)
         consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(self._group_operations, server)
         security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, server)

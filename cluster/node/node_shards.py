@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterable
 from cluster.node.formation.first_voters import FirstVoters, in_turn
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.process.ticker import Ticker
-from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.replica.local_replica import LocalReplica, TransactionNeighbours
 from cluster.node.replica.removal import RemovalWatch
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from cluster.node.shard_calls import ShardCalls
+from cluster.node.transaction_calls import TransactionCalls
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.handover import hand_over
@@ -33,6 +34,8 @@ from ledger.broker.timed.delivery import TimedDelivery
 from ledger.broker.topics.topic_commands import add_shard
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
+from ledger.broker.transactions.checkers import Checkers
+from ledger.broker.transactions.shard_transactions import ShardTransactions
 from ledger.errors import LedgerError
 from ledger.topics import TOPICS_SHARD
 from raft.v1 import raft_pb2
@@ -65,6 +68,10 @@ class NodeShards:
         self._calls = ShardCalls(self._addresses, runtime)
         self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
         self.deletion = TopicDeletion(self.replicas, self._calls)
+        self.checkers = Checkers()
+        self._neighbours = TransactionNeighbours(
+            self.checkers, TransactionCalls(lambda: self.local, self._calls), self._shard_numbers
+        )
         # The replicas of this node by shard number. No replica is ever taken out.
         self.local: dict[int, LocalReplica] = {}
         self._node = NodeResources(settings, disk, directory, meters, runtime)
@@ -130,6 +137,10 @@ class NodeShards:
         """Return the replicas that have started, with their delivery of waiting messages."""
         return [found for shard in self.local.values() if (found := shard.delivery) is not None]
 
+    def transactions(self) -> list[ShardTransactions]:
+        """Return the transactions of the replicas that have started."""
+        return [found for shard in self.local.values() if (found := shard.shard_transactions) is not None]
+
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
         """Return this node's introduction, for a node that forms a shard or adds this node to a shard. Return None
         if this node cannot answer yet.
@@ -162,7 +173,9 @@ class NodeShards:
     # -- new shards
 
     def _open(self, number: int) -> LocalReplica:
-        shard = self.local[number] = LocalReplica(number, self._node, self._ticker, self.fetch_waiters)
+        shard = self.local[number] = LocalReplica(
+            number, self._node, self._ticker, self.fetch_waiters, self._neighbours
+        )
         return shard
 
     def _try_open(self, number: int) -> LocalReplica | None:
@@ -225,6 +238,9 @@ class NodeShards:
         except LedgerError as error:
             log.info("shards are still to be added: %s", error)
             asyncio.get_running_loop().call_later(RETRY_S, self._news.set)
+
+    def _shard_numbers(self) -> list[int]:
+        return [*self.replicas.topics.state.shards.numbers]
 
     def _addresses(self) -> list[str]:
         return [*self.replicas.topics.membership.addresses().values()]

@@ -260,6 +260,17 @@ class NodeSettings(BaseSettings):
     # of the shard's part of the disk if `retention_bytes` is 0 too.
     timed_waiting_bytes: int = Field(default=0, ge=0)
 
+    # -- transactions: the settings of a shard's leader count, so give all nodes the same values.
+
+    # A transaction that nobody ends for this time, in seconds, is asked for: a producer of its group is asked.
+    transaction_check_after_s: float = Field(default=6.0, ge=0.1, le=86_400, allow_inf_nan=False)
+    # How often a transaction is asked for, in seconds.
+    transaction_check_every_s: float = Field(default=30.0, ge=0.1, le=86_400, allow_inf_nan=False)
+    # After this number of answers "unknown", the messages go to the dead letters of the producer group.
+    transaction_checks: int = Field(default=15, ge=1, le=1_000)
+    # After this number of hours, the messages go there in any case. Waiting messages stay in the log as long as this.
+    transaction_max_hours: float = Field(default=72.0, gt=0, le=720, allow_inf_nan=False)
+
     # -- quotas: a client is identified by its `client_id`, or by its host if it has no `client_id` (docs/LIMITS.md).
 
     # How many bytes one client may send to this node in a second. 0 sets no limit.

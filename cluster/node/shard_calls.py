@@ -28,14 +28,14 @@ class ShardCalls:
         self._starting = asyncio.Lock()
 
     async def open_topic(self, shard: int, topic: Topic) -> None:
-        client = await self._started()
+        client = await self.client()
         request = operations_pb2.OpenTopicRequest(
             shard=shard, topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
         )
         await client.call(shard, lambda stub, seconds: stub.OpenTopic(request, timeout=seconds))
 
     async def drop_topic(self, shard: int, topic_id: int) -> None:
-        client = await self._started()
+        client = await self.client()
         request = operations_pb2.DropTopicRequest(shard=shard, topic_id=topic_id)
         await client.call(shard, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
 
@@ -43,7 +43,8 @@ class ShardCalls:
         if self._client is not None:
             await self._client.close()
 
-    async def _started(self) -> ClusterClient:
+    async def client(self) -> ClusterClient:
+        """Return the client of this node's own cluster. Raises LedgerError."""
         async with self._starting:
             if self._client is None:
                 client = ClusterClient(

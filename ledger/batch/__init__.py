@@ -20,7 +20,7 @@ from ledger.batch.columns import Headers
 from ledger.batch.cut import cut
 from ledger.batch.decode import Batch
 from ledger.batch.encode import encode, encode_strings, readdress
-from ledger.batch.firing import Waiting, copying_batch, firing_batch
+from ledger.batch.firing import Waiting, copying_batch, dead_letter_batch, firing_batch
 from ledger.batch.header import (
     HEADER_BYTES,
     MAX_COUNT,
@@ -69,6 +69,7 @@ __all__ = [
     "copied_identities",
     "copying_batch",
     "cut",
+    "dead_letter_batch",
     "decided_batch",
     "decided_column",
     "encode",

@@ -1,4 +1,5 @@
-"""Makes batches of messages that wait in timed batches: the batch that delivers them, and the batch that copies them.
+"""Makes batches of messages that wait: the batch that delivers messages of timed batches, the batch that copies them,
+and the batch of dead letters of a half batch.
 
 Keys, look-up keys, tags and headers are taken over as bytes, and nothing is decoded to text. So a message with bytes
 that are not UTF-8 reaches its target as it would without a delivery time.
@@ -6,7 +7,7 @@ that are not UTF-8 reaches its target as it would without a delivery time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from ledger.batch.columns import BinaryColumn, ColumnWriter
 from ledger.batch.decode import Batch
 from ledger.batch.encode import check_counts, put_look_up_keys, sealed
-from ledger.batch.header import COPIED, FIRED, HEADERS, KEYS, LOOK_UP_KEYS, TAGS, TIMED, TIMESTAMPS
+from ledger.batch.header import COPIED, DECIDED, FIRED, HEADERS, KEYS, LOOK_UP_KEYS, TAGS, TIMED, TIMESTAMPS
 from ledger.batch.timed import FiredColumn, TimedColumn, encoded_identities
+from ledger.batch.transactions import DecidedColumn
 from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 from ledger.hashing import NO_HASH, hashes_of_keys
@@ -85,6 +87,28 @@ def copying_batch(
     timed = TimedColumn(target_topic_id, target_queue, messages.times_ms)
     columns = [timed.encoded(), encoded_identities(messages.identities)]
     return picked.encoded(picked.headers(), TIMED | COPIED, columns, codec, topic_id, queue, first_sequence)
+
+
+def dead_letter_batch(
+    half: Batch,
+    column: DecidedColumn,
+    *,
+    replaced: Collection[str],
+    headers: Sequence[tuple[str, bytes]],
+    topic_id: int,
+    queue: int,
+    first_sequence: int,
+) -> bytes:
+    """Return the batch that has the messages of a half batch as dead letters. Each message loses its headers with the
+    names `replaced`, and gets `headers`. Raises InvalidArgumentError if the messages are too large for one batch."""
+    count = len(half)
+    nothing = np.zeros(count, np.int64)
+    picked = _Picked(Waiting([half], nothing, np.arange(count), nothing.astype(np.uint64), nothing))
+    names = {name.encode() for name in replaced}
+    added = [(name.encode(), value) for name, value in headers]
+    made = [[*(pair for pair in own if pair[0] not in names), *added] for own in picked.headers()]
+    codec = Codec(half.header.codec)
+    return picked.encoded(made, DECIDED, [column.encoded()], codec, topic_id, queue, first_sequence)
 
 
 class _Picked:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ledger.batch.header import (
     DECIDED,
@@ -37,7 +38,6 @@ _DECIDED = struct.Struct("<QQII")
 assert _DECIDED.size == DECIDED_BYTES
 _COLUMNS_AND_COUNT = struct.Struct("<HI")
 _COLUMNS_POSITION = 10
-_TARGET = struct.Struct("<II")
 
 # The producer id of batches that the broker makes.
 _BROKER = 0
@@ -106,8 +106,15 @@ def half_column(data: Buffer, header: BatchHeader | None = None) -> HalfColumn |
     return HalfColumn(topic_id, queue, shard, name, _checked(transaction), _checked(copy_of))
 
 
-def half_target_of(data: Buffer) -> tuple[int, int] | None:
-    """Read the target topic id and target queue of a half batch, without checking that the bytes are a valid batch.
+class HalfTarget(NamedTuple):
+    """Topic id and number of the target queue of a half batch, and its producer group."""
+
+    target: tuple[int, int]
+    group: str
+
+
+def half_target_of(data: Buffer) -> HalfTarget | None:
+    """Read the target queue and the producer group of a half batch, without checking that the bytes are a valid batch.
     Return None if the batch is no half batch, or if its bytes are too short."""
     if len(data) < HEADER_BYTES:
         return None
@@ -118,10 +125,10 @@ def half_target_of(data: Buffer) -> tuple[int, int] | None:
         position = hashes_end_in(data, columns, count)
     except CorruptBatchError:
         return None
-    if len(data) < position + _TARGET.size:
+    if len(data) < position + HALF_BYTES:
         return None
-    topic_id, queue = _TARGET.unpack_from(data, position)
-    return topic_id, queue
+    topic_id, queue, _, size, _, _, group = _HALF.unpack_from(data, position)
+    return HalfTarget((topic_id, queue), group[: min(size, HALF_GROUP_BYTES)].decode("ascii", "replace"))
 
 
 def decided_column(data: Buffer, header: BatchHeader | None = None) -> DecidedColumn | None:

@@ -17,6 +17,7 @@ from ledger.broker.topics.timed_topic import TimedTopic
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.broker.topics.topics import Topics
+from ledger.broker.topics.transaction_topics import TransactionTopics
 
 
 class ServedShard(LocalShard, ConsumedShard, Protocol):
@@ -48,5 +49,6 @@ class Broker:
         self.topics = Topics(shards.replicas, shards.opening, shards.deletion, facts.shards)
         self.retry_topics = RetryTopics(shards.replicas, self.topics, len(retry_delays_s))
         self.timed_topic = TimedTopic(shards.replicas, self.topics)
+        self.transaction_topics = TransactionTopics(shards.replicas, self.topics)
         self.queues = FetchableQueues(shards.replicas, shards.fetch_waiters, Delays(retry_delays_s))
         self.consumptions = ShardConsumptions(shards.local, shards.replicas)

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ledger.batch import BatchHeader, fired_column, timed_column
+from ledger.batch import BatchHeader, fired_column, half_column, timed_column
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.membership import Membership
@@ -125,6 +125,8 @@ class BrokerReplica:
         self._meter = meter
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
+        # Called when this node begins or stops to lead.
+        self.on_transaction_news: Callable[[], None] = lambda: None
         # Not None exactly while this node leads and has applied its no-op.
         self._projected: Projected | None = None
         # By id of a BatchRecord of `_projected`: the future that repeats of the batch wait for.
@@ -254,11 +256,13 @@ class BrokerReplica:
             self._projected = None
             self._command_results.clear()
             self.timed.on_news()
+            self.on_transaction_news()
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
         self.on_change()
         self.timed.on_news()
+        self.on_transaction_news()
 
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
@@ -327,8 +331,9 @@ class BrokerReplica:
         obstacle = self._obstacle(len(batch))  # first: it may find that this node no longer leads
         projected = self._projected
         timed = timed_column(batch, header)
+        half = half_column(batch, header)
         now_ms = 0 if timed is None else self.driver.now_ms()
-        room = DEFAULT_ROOM if timed is None else self._timed_room()
+        room = DEFAULT_ROOM if timed is None and half is None else self._timed_room()
         decision = ProduceDecisions.decide(
             header,
             self.state,
@@ -341,11 +346,12 @@ class BrokerReplica:
             room,
             header.columns,
             self.feature_level.may_reach(needed_level(header.columns)),
+            half,
         )
         match decision:
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"
-                appended = self._append_batch(projected, header, batch)
+                appended = self._append_batch(projected, header, batch, is_half=half is not None)
                 if timed is not None:
                     self._count_under_way(appended, max(header.plain_size, len(batch)))
                 return appended
@@ -413,13 +419,36 @@ class BrokerReplica:
         if not cancelled.cancelled() and cancelled.exception() is None:
             self._meter.cancelled(sum(cancelled.result()))
 
+    def settle_half(self, batch: bytes, number: int) -> asyncio.Future[Committed]:
+        """Append a decided batch, which settles the half batch `number`. Until it is applied, no other entry settles
+        the half batch or ends its transaction. Raises LedgerError if it was not appended."""
+        projected = self.leading_state(len(batch))
+        return self._append_batch(projected, BatchHeader.parse(batch), batch, settles=number)
+
+    def end_halves(self, command: Command, numbers: Sequence[int]) -> asyncio.Future[Any]:
+        """Propose a command that settles the half batches `numbers`, or ends their transactions, also if the disk is
+        nearly full. Until it is applied, no other entry does so. Raises LedgerError if this node does not lead."""
+        body = self._encoded(command)
+        projected = self.check_leads(len(body))
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
+        projected.transactions.admit(proposal, numbers)
+        self.driver.propose(proposal)
+        return proposal.future
+
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next message of the queue will get. Raises LedgerError if this node does not
         lead."""
         return self.check_leads(0).next_offset(topic_id, queue)
 
     def _append_batch(
-        self, projected: Projected, header: BatchHeader, batch: bytes, delivers: Sequence[int] = ()
+        self,
+        projected: Projected,
+        header: BatchHeader,
+        batch: bytes,
+        delivers: Sequence[int] = (),
+        *,
+        is_half: bool = False,
+        settles: int | None = None,
     ) -> asyncio.Future[Committed]:
         record = projected.admit_batch(
             topic_id=header.topic_id,
@@ -431,6 +460,10 @@ class BrokerReplica:
         )
         if delivers:
             projected.timed.admit(record, delivers)
+        if is_half:
+            projected.transactions.prepare(record, len(batch))
+        if settles is not None:
+            projected.transactions.admit(record, (settles,))
         draft = EntryDraft(
             EntryKind.BATCH,
             batch,

@@ -88,7 +88,7 @@ from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_table import HERE, HalfBatch, TransactionTable
 from ledger.timed import TIMED_TOPIC
 from ledger.topics import validate_queue_count, validate_stored_name
-from ledger.transactions import HALF_TOPIC, Outcome
+from ledger.transactions import HALF_TOPIC, TransactionOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +334,7 @@ class State:
         """Settle the half batch whose messages the decided batch of entry `index` has. Raises InternalError like
         `check_settlement`, and changes nothing then."""
         self.check_settlement(settled, index)
-        outcome = Outcome.DEAD_LETTERS if settled.dead else Outcome.COMMITTED
+        outcome = TransactionOutcome.DEAD_LETTERS if settled.dead else TransactionOutcome.COMMITTED
         ended = outcome if settled.decides else None
         self.transactions.settle(settled.half, ended=ended, now_ms=settled.append_time_ms)
 

@@ -15,7 +15,7 @@ import struct
 import numpy as np
 
 from ledger.state.transaction_table import EndedTransaction, HalfBatch, HalfName, TransactionTable
-from ledger.transactions import Outcome
+from ledger.transactions import TransactionOutcome
 
 _COUNTS = struct.Struct("<III")
 _HALF = struct.Struct("<QQQqIIIIIII")
@@ -68,7 +68,7 @@ def decode_transactions(data: bytes) -> TransactionTable:
     times = np.frombuffer(data, "<i8", outcomes, at + 8 * outcomes).tolist()
     kinds = np.frombuffer(data, "u1", outcomes, at + 16 * outcomes).tolist()
     for number, at_ms, kind in zip(numbers, times, kinds, strict=True):
-        table.put_outcome(number, EndedTransaction(Outcome(kind), at_ms))
+        table.put_outcome(number, EndedTransaction(TransactionOutcome(kind), at_ms))
     return table
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ledger.errors import BusyError, InternalError, InvalidArgumentError
-from ledger.transactions import MAX_HALVES, MAX_OUTCOMES, MAX_WAITING_HALVES, OUTCOME_MS, Outcome
+from ledger.transactions import MAX_HALVES, MAX_OUTCOMES, MAX_WAITING_HALVES, OUTCOME_MS, TransactionOutcome
 
 # Stands for the shard of the table, in place of its number.
 HERE = 0xFFFF_FFFF
@@ -72,7 +72,7 @@ class HalfBatch:
 class EndedTransaction(NamedTuple):
     """The outcome of a transaction, and the append time of its decision, in ms since 1970."""
 
-    outcome: Outcome
+    outcome: TransactionOutcome
     at_ms: int
 
 
@@ -84,14 +84,14 @@ class TransactionTable:
         self.waiting: dict[int, HalfBatch] = {}
         # The half batches of `waiting` that do not begin a transaction (a dict, because a set has no order).
         self.joined: dict[int, None] = {}
+        # (decision shard, transaction) -> the half batches of `joined` that name it. Never empty.
+        self._of_transaction: dict[tuple[int, int], dict[int, None]] = {}
         # Transaction -> those of its half batches that are not carried out yet. Never empty.
         self.committed: dict[int, dict[HalfName, None]] = {}
         # Transaction -> its outcome, in the order of the decisions.
         self.outcomes: OrderedDict[int, EndedTransaction] = OrderedDict()
         # The bytes of `waiting`.
         self.waiting_bytes = 0
-        # Transactions that ended since this object was made, by outcome. Not a part of the state.
-        self.ended = dict.fromkeys(Outcome, 0)
 
     def is_open(self, transaction: int) -> bool:
         """Return True if the transaction of this shard has begun and is not decided."""
@@ -106,6 +106,13 @@ class TransactionTable:
         """Return True if the transaction is committed, and this half batch of it is not carried out yet."""
         return half in self.committed.get(transaction, ())
 
+    def halves_of(self, transaction: int, shard: int = HERE) -> list[HalfBatch]:
+        """Return the half batches that wait here for this transaction of `shard`, in the order of their numbers."""
+        numbers = [*self._of_transaction.get((shard, transaction), ())]
+        first = self.waiting.get(transaction) if shard == HERE else None
+        begins = [first] if first is not None and first.begins else []
+        return [*begins, *(self.waiting[number] for number in numbers)]
+
     # -- half batches
 
     def put(self, half: HalfBatch) -> None:
@@ -115,6 +122,7 @@ class TransactionTable:
         self.waiting[half.number] = half
         if not half.begins:
             self.joined[half.number] = None
+            self._of_transaction.setdefault((half.shard, half.transaction), {})[half.number] = None
         self.waiting_bytes += half.size
 
     def move(self, number: int, place: int) -> None:
@@ -149,9 +157,9 @@ class TransactionTable:
         if half.transaction in self.committed:
             return self.names(half.transaction, HalfName(HERE, half.number))
         ended = self.outcomes.get(half.transaction)
-        return ended is not None and ended.outcome is Outcome.DEAD_LETTERS
+        return ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS
 
-    def settle(self, number: int, *, ended: Outcome | None, now_ms: int) -> None:
+    def settle(self, number: int, *, ended: TransactionOutcome | None, now_ms: int) -> None:
         """Forget a half batch that a decided batch settles. With `ended`, the batch is the decision too. The caller
         has called `check_settlement`."""
         half = self._drop(number)
@@ -172,7 +180,7 @@ class TransactionTable:
         if half.begins:
             if number in self.committed:
                 return False
-            self._end(number, Outcome.ROLLED_BACK, now_ms)
+            self._end(number, TransactionOutcome.ROLLED_BACK, now_ms)
         elif half.shard == HERE and (
             self.is_open(half.transaction) or self.names(half.transaction, HalfName(HERE, number))
         ):
@@ -199,7 +207,7 @@ class TransactionTable:
                     "deleted."
                 )
         self.committed[transaction] = dict.fromkeys(halves)
-        self._end(transaction, Outcome.COMMITTED, now_ms)
+        self._end(transaction, TransactionOutcome.COMMITTED, now_ms)
         return True
 
     def confirm(self, transaction: int, halves: Iterable[HalfName]) -> None:
@@ -213,7 +221,7 @@ class TransactionTable:
         is open."""
         for half in [half for half in self.waiting.values() if half.topic_id == topic_id]:
             if self.is_open(half.number):
-                self._end(half.number, Outcome.ROLLED_BACK, now_ms)
+                self._end(half.number, TransactionOutcome.ROLLED_BACK, now_ms)
             self._drop(half.number)
             if half.shard == HERE:
                 self._carried_out(half.transaction, HalfName(HERE, half.number))
@@ -236,16 +244,23 @@ class TransactionTable:
         """Add an outcome that is newer than all others."""
         self.outcomes[transaction] = ended
 
-    def _end(self, transaction: int, outcome: Outcome, now_ms: int) -> None:
+    def _end(self, transaction: int, outcome: TransactionOutcome, now_ms: int) -> None:
         self.outcomes[transaction] = EndedTransaction(outcome, now_ms)
-        self.ended[outcome] += 1
         self.expire(now_ms)
 
     def _drop(self, number: int) -> HalfBatch:
         half = self.waiting.pop(number)
-        self.joined.pop(number, None)
+        if not half.begins:
+            self._leave(half)
         self.waiting_bytes -= half.size
         return half
+
+    def _leave(self, half: HalfBatch) -> None:
+        del self.joined[half.number]
+        key = (half.shard, half.transaction)
+        del self._of_transaction[key][half.number]
+        if not self._of_transaction[key]:
+            del self._of_transaction[key]
 
     def _carried_out(self, transaction: int, half: HalfName) -> None:
         halves = self.committed.get(transaction)

@@ -27,6 +27,8 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GROUP_FULL: _ClassVar[Code]
     TOO_MANY_HEADERS: _ClassVar[Code]
     HEADERS_TOO_LARGE: _ClassVar[Code]
+    TRANSACTION_ENDED: _ClassVar[Code]
+    UNKNOWN_TRANSACTION: _ClassVar[Code]
     NOT_LEADER: _ClassVar[Code]
     NO_LEADER: _ClassVar[Code]
     BUSY: _ClassVar[Code]
@@ -75,6 +77,8 @@ GROUP_CONFLICT: Code
 GROUP_FULL: Code
 TOO_MANY_HEADERS: Code
 HEADERS_TOO_LARGE: Code
+TRANSACTION_ENDED: Code
+UNKNOWN_TRANSACTION: Code
 NOT_LEADER: Code
 NO_LEADER: Code
 BUSY: Code

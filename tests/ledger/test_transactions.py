@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import InvalidArgumentError
-from ledger.transactions import MAX_HALF, Outcome, TransactionId
+from ledger.transactions import MAX_HALF, TransactionId, TransactionOutcome
 
 
 @pytest.mark.parametrize("known", [TransactionId(1, 0, 0), TransactionId(0xFFFF_FFFF, 4095, MAX_HALF)])
@@ -30,7 +30,7 @@ def test_other_things_are_refused(wrong: object) -> None:
 
 
 def test_every_outcome_has_a_phrase() -> None:
-    assert [outcome.phrase for outcome in Outcome] == [
+    assert [outcome.phrase for outcome in TransactionOutcome] == [
         "committed",
         "rolled back",
         "moved to the dead letters of its producer group",

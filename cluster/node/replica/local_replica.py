@@ -36,6 +36,10 @@ from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.members import Introduction
 from ledger.broker.timed.delivery import TimedDelivery
+from ledger.broker.transactions.checkers import Checkers
+from ledger.broker.transactions.checking import CheckSettings
+from ledger.broker.transactions.other_shards import OtherShards
+from ledger.broker.transactions.shard_transactions import ShardTransactions
 from raft.configuration_entry import ShardConfiguration
 from raft.v1 import raft_pb2
 from store import CommitLog, Snapshot, Suspect, Vote, VoteFile
@@ -54,19 +58,38 @@ class RunningParts:
     upkeep: ReplicaUpkeep
     consumption: ShardConsumption
     delivery: TimedDelivery
+    transactions: ShardTransactions
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionNeighbours:
+    """What the transactions of a shard use beside the shard: the producers that answer checks on this node, the other
+    shards, and the numbers of all shards."""
+
+    checkers: Checkers
+    others: OtherShards
+    shards: Callable[[], list[int]]
 
 
 class LocalReplica:
     """`LocalReplica` is this node's replica of one shard. The constructor opens and checks the files, `take_part`
     starts the replica, and `stop` stops the replica."""
 
-    def __init__(self, number: int, node: NodeResources, ticker: Ticker, fetch_waiters: FetchWaiters) -> None:
+    def __init__(
+        self,
+        number: int,
+        node: NodeResources,
+        ticker: Ticker,
+        fetch_waiters: FetchWaiters,
+        neighbours: TransactionNeighbours,
+    ) -> None:
         """Read the whole log, or only the entries after the last checkpoint. If the log is damaged and other nodes
         can repair it, `take_part` repairs it. Raise StoreError or ShardError if the files cannot be opened."""
         self.number = number
         self._node = node
         self._ticker = ticker
         self._fetch_waiters = fetch_waiters
+        self._neighbours = neighbours
         self._running: RunningParts | None = None
         self._tick: Callable[[], None] = lambda: None
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,7 +122,8 @@ class LocalReplica:
         upkeep = ReplicaUpkeep(self.number, self._node, self._opening, replica, threads)
         consumption = ShardConsumption(replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica))
         delivery = TimedDelivery(replica, self._node.runtime.monotonic_s)
-        self._running = RunningParts(replica, threads, transport, upkeep, consumption, delivery)
+        transactions = self._make_transactions(replica)
+        self._running = RunningParts(replica, threads, transport, upkeep, consumption, delivery, transactions)
         threads.start()
         driver.start()
         transport.start()
@@ -110,7 +134,24 @@ class LocalReplica:
             vital.spawn(coordinator.run(), f"consumer groups of shard {self.number}"),
             vital.spawn(replica.feature_level.run(), f"feature level of shard {self.number}"),
             vital.spawn(delivery.run(), f"delivery of waiting messages of shard {self.number}"),
+            vital.spawn(transactions.run(), f"transactions of shard {self.number}"),
         ]
+
+    def _make_transactions(self, replica: BrokerReplica) -> ShardTransactions:
+        settings = self._node.settings
+        return ShardTransactions(
+            replica,
+            self._neighbours.checkers,
+            self._neighbours.others,
+            self._neighbours.shards,
+            self._node.runtime.monotonic_s,
+            CheckSettings(
+                settings.transaction_check_after_s,
+                settings.transaction_check_every_s,
+                settings.transaction_checks,
+                settings.transaction_max_hours * 3600,
+            ),
+        )
 
     def retire(self) -> None:
         """Make this replica silent after its node was removed: it stops ticking and sends nothing to its peers."""
@@ -150,6 +191,11 @@ class LocalReplica:
     def shard_consumption(self) -> ShardConsumption | None:
         """Return the object that serves consumer groups in this shard. Return None until the replica has started."""
         return self._running.consumption if self._running is not None else None
+
+    @property
+    def shard_transactions(self) -> ShardTransactions | None:
+        """Return the transactions of this shard, or None until the replica has started."""
+        return self._running.transactions if self._running is not None else None
 
     @property
     def delivery(self) -> tuple[BrokerReplica, TimedDelivery] | None:

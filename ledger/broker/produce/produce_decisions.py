@@ -8,6 +8,7 @@ matches the batch is applied:
     the batch has columns that only the broker makes         Refuse(InvalidArgumentError) (`ProduceDecisions.read`)
     the topic is internal to the broker                      Refuse(InvalidTopicNameError)
     messages with delivery times are not for %TIMED          Refuse(InvalidArgumentError)
+    messages of a transaction are not for %HALF              Refuse(InvalidArgumentError)
     the driver reports an obstacle                           Unavailable
     the leader has not applied its no-op yet                 Refuse(NoLeaderError)
     the disk is nearly full                                  Refuse(DiskFullError)
@@ -19,6 +20,7 @@ matches the batch is applied:
     the batch repeats a committed batch                      RepeatResult
     the shard's feature level is too low for the columns     Refuse (column_levels.py)
     the delivery times or their target are refused           Refuse (timed_admission.py)
+    the transaction or the target is refused                 Refuse (transaction_admission.py)
     otherwise                                                AppendBatch
 """
 
@@ -28,10 +30,11 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.batch import BatchHeader, TimedColumn, check
+from ledger.batch import BatchHeader, HalfColumn, TimedColumn, check
 from ledger.broker.produce.column_levels import check_level
 from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
+from ledger.broker.produce.transaction_admission import check_half, check_half_topic
 from ledger.errors import DiskFullError, LedgerError, NoLeaderError
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
 from raft.core import Refusal
@@ -140,6 +143,7 @@ class ProduceDecisions:
         room: TimedRoom = DEFAULT_ROOM,
         columns: int = 0,
         may_rise: bool = True,
+        half: HalfColumn | None = None,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -149,10 +153,15 @@ class ProduceDecisions:
         why a nearly full disk accepts no batch, and is "" if the disk has room. `timed` is the batch's column of
         delivery times, if it has one, `now_ms` the leader's time, in ms since 1970, and `room` what the shard may still
         take of such messages. `columns` are the columns of the batch. `may_rise` is False if a member does not
-        support the feature level that these columns need.
+        support the feature level that these columns need. `half` is the batch's column of its transaction, if it has
+        one; then `room` says what the shard may take of half batches.
         """
         try:
-            check_topic(state.topics.get(batch.topic_id), timed)
+            topic = state.topics.get(batch.topic_id)
+            if half is None:
+                check_topic(topic, timed)
+            else:
+                check_half_topic(topic)
         except LedgerError as error:
             return Refuse.of(error)
         if obstacle is not None:
@@ -174,6 +183,8 @@ class ProduceDecisions:
                 check_level(columns, state.feature_level, may_rise=may_rise)
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
+            if half is not None and isinstance(verdict, Accept):
+                check_half(half, batch.queue, state, projected, room)
         except LedgerError as error:
             return Refuse.of(error)
         match verdict:

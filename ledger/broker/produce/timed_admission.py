@@ -18,19 +18,27 @@ result again, even if its target was deleted meanwhile.
 from __future__ import annotations
 
 from ledger.batch import BatchHeader, TimedColumn
-from ledger.batch.header import COPIED, DECIDED, FIRED, HALF
+from ledger.batch.header import COPIED, DECIDED, FIRED
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.errors import BusyError, InvalidArgumentError, InvalidTopicNameError
 from ledger.state import Projected, State, Topic
 from ledger.timed import TIMED_TOPIC
 from ledger.topics import is_system_topic
+from ledger.transactions import HALF_TOPIC
 
 DAY_MS = 86_400_000
 
 
+# How a producer writes to a topic of the broker.
+_ADVICE = {
+    TIMED_TOPIC: ": give messages a `deliver_at` or `delay`",
+    HALF_TOPIC: ": send messages in a transaction",
+}
+
+
 def check_columns(header: BatchHeader) -> None:
     """Raise InvalidArgumentError if a producer's batch has a column that only the broker makes."""
-    if header.columns & (FIRED | COPIED | HALF | DECIDED):
+    if header.columns & (FIRED | COPIED | DECIDED):
         raise InvalidArgumentError(
             f"A batch has columns ({header.columns:#x}) that only brokers make: send messages without them."
         )
@@ -42,7 +50,7 @@ def check_topic(topic: Topic | None, timed: TimedColumn | None) -> None:
     if topic is None:
         return
     if timed is None and is_system_topic(topic.name):
-        advice = ": give messages a `deliver_at` or `delay`" if topic.name == TIMED_TOPIC else ""
+        advice = _ADVICE.get(topic.name, "")
         raise InvalidTopicNameError(f"topic {topic.name!r} is internal: only the broker writes to it{advice}")
     if timed is not None and topic.name != TIMED_TOPIC:
         raise InvalidArgumentError(

@@ -15,6 +15,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import StartProposal
 from ledger.broker.retention.retention import TrimPoint, newest_before
 from ledger.broker.timed.copying import WaitingCopies
+from ledger.broker.transactions.copying import HalfCopies
 from ledger.errors import BusyError, LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.state import State
 from raft.log_start import log_start_draft
@@ -41,6 +42,7 @@ class LogTrim:
     def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
         self._copies = WaitingCopies(replica)
+        self._half_copies = HalfCopies(replica)
 
     def candidates(self) -> list[TrimPoint]:
         """Return the possible log starts in ascending order. A possible log start has a stored snapshot and lies
@@ -104,10 +106,11 @@ class LogTrim:
         return [hold.name for hold in self._replica.state.holds]
 
     async def copy_and_move(self, to: TrimPoint) -> None:
-        """Copy the waiting messages before the new log start to the end of the log, then move the log start. Return
-        when this node has applied the move. Raises LedgerError as `move` does."""
+        """Copy the waiting messages and half batches before the new log start to the end of the log, then move the log
+        start. Return when this node has applied the move. Raises LedgerError as `move` does."""
         self._check_holds()
         await self._copies.make(to.position)
+        await self._half_copies.make(to.position)
         await asyncio.shield(self.move(to).future)
 
     def move(self, to: TrimPoint) -> StartProposal:
@@ -115,7 +118,7 @@ class LogTrim:
         Raises LedgerError, for example LogHeldError if the log has a hold, BusyError if messages wait before the new
         log start, and StorageFailedError if the stored snapshot of the new log start is damaged."""
         self._check_holds()
-        if not self._copies.is_clear(to.position):
+        if not (self._copies.is_clear(to.position) and self._half_copies.is_clear(to.position)):
             raise BusyError("messages wait before the new log start, and are not copied yet: try again shortly")
         if self._snapshot(to.index) is None:  # this replica could not follow the entry
             raise StorageFailedError(

@@ -85,6 +85,16 @@ def _waiting_topics(request: Any, topic_name: TopicName) -> Iterable[Right]:
         yield _on_topic("publish", topic_id, topic_name)
 
 
+def _ended_topics(request: Any, topic_name: TopicName) -> Iterable[Right]:
+    """The method ends transactions, with the ids of the topics in which they begin."""
+    for topic_id in {each.topic_id: None for each in request.ends} or (0,):
+        yield _on_topic("publish", topic_id, topic_name)
+
+
+def _producer_group(request: Any, topic_name: TopicName) -> Iterable[Right]:
+    return [Right("subscribe", Resource("group", request.producer_group))]
+
+
 def _target_topic(request: Any, topic_name: TopicName) -> Iterable[Right]:
     """The method names one topic by its id, or no topic."""
     return [_on_topic("subscribe", request.topic_id, topic_name)] if request.topic_id else []
@@ -152,6 +162,19 @@ _OF_OPERATIONS = {
     "OpenTopic": _ONLY_NODES,
     "DropTopic": _ONLY_NODES,
 }
+_OF_TRANSACTIONS = {
+    # A node asks for a dead-letter topic that was deleted.
+    "PrepareTransactions": Needed(rights=_producer_group, nodes="too"),
+    # The broker passes over a transaction that begins in another topic than the end names.
+    "EndTransactions": Needed(rights=_ended_topics),
+    # The method leaves out what the caller may not read.
+    "ListTransactions": ANY_USER,
+    # The method checks the rights on the group and, at each check, on the topic.
+    "CheckTransactions": ANY_USER,
+    "SettleHalves": _ONLY_NODES,
+    "JudgeHalves": _ONLY_NODES,
+    "FindHalves": _ONLY_NODES,
+}
 _OF_SECURITY = {
     "Authenticate": ANYBODY,
     "ListUsers": Needed(rights=_cluster("administer")),
@@ -177,6 +200,7 @@ NEEDED: dict[str, Needed] = {
         ("ConsumerGroups", _OF_GROUPS),
         ("ConsumerGroupOperations", _OF_GROUP_OPERATIONS),
         ("Operations", _OF_OPERATIONS),
+        ("Transactions", _OF_TRANSACTIONS),
         ("Security", _OF_SECURITY),
     )
     for method, needed in methods.items()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
-from ledger.batch import place_of, target_of
+from ledger.batch import half_target_of, place_of, target_of
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller, present_caller
 from ledger.broker.fetch.fetch_result import FetchedQueue, FetchResult, QueueFetch, detached
@@ -21,6 +21,7 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import AuthenticationError, LedgerError
 from ledger.timed import TIMED_TOPIC
+from ledger.transactions import HALF_TOPIC
 
 
 class TopicRights:
@@ -72,14 +73,14 @@ class TopicRights:
 
     def visible(self, routes: TopicRoutes) -> TopicRoutes:
         """Return the routes without the topics that the present caller may not see. Every caller sees where messages
-        with delivery times wait, because the rights on such messages are those on their target topics."""
+        with delivery times and half batches wait, because the rights on them are those on their target topics."""
         caller, authorizer = present_caller(), self._authorizer
         if authorizer is None or caller.has_every_right:
             return routes
         topics = (
             topic
             for topic in routes.topics
-            if topic.name == TIMED_TOPIC or authorizer.may(caller, "describe", topic_resource(topic.name))
+            if topic.name in (TIMED_TOPIC, HALF_TOPIC) or authorizer.may(caller, "describe", topic_resource(topic.name))
         )
         return replace(routes, topics=tuple(topics))
 
@@ -103,14 +104,23 @@ class TopicRights:
 
     def check_batch(self, caller: Caller, batch: bytes) -> None:
         """Raise PermissionDeniedError or AuthenticationError if the caller may not send the batch. A batch of messages
-        with delivery times needs the right on its target topic, and none on `%TIMED`."""
+        with delivery times, or of a transaction, needs the right on its target topic, and none on `%TIMED` or `%HALF`.
+        A batch of a transaction needs the right `subscribe` on its producer group too, because the messages may get
+        into the dead letters of the group."""
         topic_id, _ = place_of(batch)
-        target = target_of(batch)
+        half, target = half_target_of(batch), target_of(batch)
+        if half is not None:
+            self._check_group(caller, half.group)
+            target = half.target
         topic = None if target is None else self._replicas.topic(topic_id)
         if target is not None:
             self.check(caller, "publish", target[0])
-        if topic is None or topic.name != TIMED_TOPIC:
+        if topic is None or topic.name not in (TIMED_TOPIC, HALF_TOPIC):
             self.check(caller, "publish", topic_id)
+
+    def _check_group(self, caller: Caller, group: str) -> None:
+        if self._authorizer is not None:
+            self._authorizer.check(caller, "subscribe", Resource("group", group))
 
     def check(self, caller: Caller, action: Action, topic_id: int) -> None:
         """Raise PermissionDeniedError if the caller lacks the right on the topic, and AuthenticationError if its proof

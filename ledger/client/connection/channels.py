@@ -34,6 +34,7 @@ from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperations
 from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
 from ledger.v1.operations_pb2_grpc import OperationsStub
 from ledger.v1.security_pb2_grpc import SecurityStub
+from ledger.v1.transaction_pb2_grpc import TransactionsStub
 
 HTTP_PORT = (
     "this port speaks HTTP/1. It may be the HTTP port of a node, for metrics and health: use the port of the node's "
@@ -63,7 +64,9 @@ _SETTLE_MOST_S = 0.25
 _END_OF_CALL = "_AioCall._handle_status_once_received"
 
 
-class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub, SecurityStub):
+class NodeStub(
+    BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub, SecurityStub, TransactionsStub
+):
     """A gRPC stub that has all calls that clients make to a node."""
 
     def __init__(self, channel: grpc.aio.Channel | ProvenChannel) -> None:
@@ -72,6 +75,7 @@ class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOper
         ConsumerGroupsStub.__init__(self, channel)
         ConsumerGroupOperationsStub.__init__(self, channel)
         SecurityStub.__init__(self, channel)
+        TransactionsStub.__init__(self, channel)
         self.Produce = channel.stream_stream(  # the same, with bulk written by hand
             produce_wire.METHOD,
             request_serializer=produce_wire.serialize,

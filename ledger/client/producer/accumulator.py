@@ -66,6 +66,10 @@ class Accumulator:
         delivery = replace(self._delivery, producer_id=producer_id)
         return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic, target)
 
+    def lane(self, topic_id: int, queue: int, shard: int, topic: str, delivery: Delivery) -> QueueSequencer:
+        """Make and return a sequencer with settings of its own."""
+        return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic)
+
     @property
     def trouble(self) -> LedgerError | None:
         """The last error of the first sequencer that has batches and has failed since its last acknowledgement, or

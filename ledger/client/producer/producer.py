@@ -49,7 +49,12 @@ from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
 from ledger.client.producer.timed_selection import TimedQueueSelection
 from ledger.client.records import RecordMetadata, RecordRange, Sent
+from ledger.client.transactions.half_selection import HalfQueueSelection
+from ledger.client.transactions.producer_transactions import ProducerTransactions
+from ledger.client.transactions.records import TransactionChecker
+from ledger.client.transactions.transaction import AsyncTransaction
 from ledger.codec import Codec
+from ledger.consumer_groups import validate_group_name
 from ledger.errors import DeliveryTimeoutError
 from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
@@ -96,7 +101,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         encoding             with this encoding, such as "utf-8", values may be str (default None). Type checkers need
                              `AsyncProducer[str](..., encoding="utf-8")`
         history              a file to which each send, each cancel and their results are written (default None; see
-                             `ledger.history`)
+                             `ledger.history`). Messages of transactions are not written
         history_process      the process number in the history file (default 0)
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
@@ -195,6 +200,19 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             selector=self._selector,
             first_queue=first_queue,
         )
+        self._half_selection = HalfQueueSelection(
+            self._client,
+            delivery=self._delivery,
+            make_lane=self._accumulator.lane,
+            add=self._sender.add,
+            refund=self._buffer.release,
+            is_available=self._sender.is_available,
+            selector=self._selector,
+            first_queue=first_queue,
+        )
+        self._transactions: ProducerTransactions[Sent] = ProducerTransactions(
+            self._client, self._half_selection, self._half_piece, self._enter, self._delivery.delivery_timeout_ms
+        )
         self._many = ManySender(
             self._client,
             self._queue_selection,
@@ -221,6 +239,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             self._buffer.close()
             await self._queue_selection.close()
             await self._timed_selection.close()
+            await self._half_selection.close()
+            await self._transactions.stop()
             await self._sender.close()
             if self._recorder is not None:
                 self._recorder.close()
@@ -370,6 +390,39 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             return await cancel_waiting(self._client, handles)
         return await self._recorder.cancelling(list(handles), partial(cancel_waiting, self._client))
 
+    def transaction(
+        self, topic: str, *, group: str, checker: TransactionChecker | None = None
+    ) -> AsyncTransaction[Sent]:
+        """Begin a transaction, whose messages consumers get together or never::
+
+            async with producer.transaction("orders", group="checkout", checker=checker) as transaction:
+                await transaction.send(b"...", key="customer 7")
+                ...                                          # the program's own database transaction
+
+        The end of the block commits; an exception rolls back. `topic` is the topic of sends without another one. A
+        transaction can send to several topics and queues; consumers may see its message in one queue a moment before
+        its message in another queue.
+
+        `group` names the producer group: all producers that can tell how a transaction of this kind ended. If the
+        program dies, the cluster asks a live producer of the group, and its `checker` answers "commit", "rollback" or
+        "unknown" for a CheckedTransaction. A checker is a function or a coroutine function. It answers from now on
+        until the producer is closed; `answer_checks` does the same without a transaction. Without any checker in the
+        group, the messages of a dead program get into the dead letters of the group after 3 days.
+
+        Raises InvalidTopicNameError and InvalidGroupNameError.
+        """
+        self._client.check_open()
+        validate_topic_name(topic)
+        validate_group_name(group)
+        if checker is not None:
+            self._transactions.check(group, checker)
+        return AsyncTransaction(self._transactions, topic, group)
+
+    def answer_checks(self, group: str, checker: TransactionChecker) -> None:
+        """Answer the questions of the cluster about transactions of this producer group, until the producer is closed.
+        `checker` is the checker of `transaction`; a later one of the same group replaces it."""
+        self._transactions.check(group, checker)
+
     async def flush(self) -> None:
         """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for
         buffer space.
@@ -380,6 +433,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         await self._buffer.line_gone()
         await self._queue_selection.flush()
         await self._timed_selection.flush()
+        await self._half_selection.flush()
         await self._sender.flush()
 
     def _single(
@@ -450,12 +504,28 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         deliver_at_ms: int | None,
         look_up_keys: Iterable[bytes | str] | None,
     ) -> Piece:
+        """Return a piece with one message, whose sends the history records."""
+        piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        return self._recorded(topic, piece)
+
+    def _checked_piece(
+        self,
+        receipt: Receipt,
+        topic: str,
+        value: object,
+        key: bytes | str | None,
+        tag: str | None,
+        headers: GivenHeaders,
+        timestamp_ms: int | None,
+        deliver_at_ms: int | None,
+        look_up_keys: Iterable[bytes | str] | None,
+    ) -> Piece:
         self._client.check_open()
         if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         data = checked_value(value, self._client.routes.table.max_message_bytes)
         if key is None and tag is None and not headers and timestamp_ms is None and not look_up_keys:
-            return self._recorded(topic, Piece([data], len(data), receipt, deliver_at_ms=deliver_at_ms))
+            return Piece([data], len(data), receipt, deliver_at_ms=deliver_at_ms)
         piece = Piece(
             [data],
             len(data),
@@ -468,7 +538,22 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             look_up_keys=checked_look_up_keys(look_up_keys),
         )
         check_extras(piece.key, piece.tag, piece.headers, piece.look_up_keys)
-        return self._recorded(topic, piece)
+        return piece
+
+    def _half_piece(
+        self,
+        receipt: Receipt,
+        topic: str,
+        value: Sent,
+        key: bytes | str | None,
+        tag: str | None,
+        headers: GivenHeaders,
+        timestamp_ms: int | None,
+        look_up_keys: Iterable[bytes | str] | None,
+    ) -> Piece:
+        """Return a piece with one message of a transaction."""
+        data = value if self._encoded is None else self._encoded(value)
+        return self._checked_piece(receipt, topic, data, key, tag, headers, timestamp_ms, None, look_up_keys)
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
         if self._recorder is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger import batch as batch_format
-from ledger.batch import TimedColumn
+from ledger.batch import HalfColumn, TimedColumn
 from ledger.batch.strings import Strings
 from ledger.codec import Codec
 from ledger.errors import (
@@ -28,8 +28,10 @@ from ledger.errors import (
     MessageTooLargeError,
     SequenceGapError,
     ThrottledError,
+    TransactionEndedError,
     UnknownQueueError,
     UnknownTopicError,
+    UnknownTransactionError,
     UnsupportedBatchError,
 )
 from ledger.timed import WaitingMessages
@@ -58,8 +60,10 @@ _REFUSED_BEFORE_APPEND = (
     MessageTooLargeError,
     SequenceGapError,
     ThrottledError,
+    TransactionEndedError,
     UnknownQueueError,
     UnknownTopicError,
+    UnknownTransactionError,
     UnsupportedBatchError,
 )
 
@@ -177,6 +181,7 @@ class Piece:
         "columns",
         "count",
         "deliver_at_ms",
+        "half",
         "headers",
         "key",
         "look_up_keys",
@@ -213,6 +218,8 @@ class Piece:
         self.deliver_at_ms = deliver_at_ms
         self.look_up_keys = look_up_keys
         self.bound = bound
+        # What a half batch says about its transaction; None: the messages are of no transaction.
+        self.half: HalfColumn | None = None
         each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers, look_up_keys)
         self.size = value_bytes + each * len(values)
         if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
@@ -293,6 +300,8 @@ class ProducerBatch:
     # messages do not wait.
     target: tuple[int, int] | None = None
     delivery_times_ms: list[int] = field(default_factory=list)
+    # The transaction of the messages; None: they are of none.
+    half: HalfColumn | None = None
     receipts: list[tuple[Receipt, int]] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -329,6 +338,9 @@ class ProducerBatch:
             self._add_shared(piece, before, more)
         if self.target is not None:
             self.delivery_times_ms.extend(piece.delivery_times_ms())
+        if piece.half is not None:
+            assert not before, "each piece of a transaction is a batch"
+            self.half = piece.half
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
         self.bound = self.bound or piece.bound
@@ -405,6 +417,7 @@ class ProducerBatch:
             timed=None
             if self.target is None
             else TimedColumn(*self.target, np.array(self.delivery_times_ms, np.int64)),
+            half=self.half,
             codec=codec,
         )
         self.values, self.delivery_times_ms = [], []

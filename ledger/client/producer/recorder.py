@@ -3,7 +3,8 @@
 The recorder replaces the receipt of each piece (messages that are sent together) with a receipt that also writes to
 the file. When the producer accepts a piece, the recorder notes the sizes and checksums of its messages, and the
 current time. When the batch of the piece has a result, the recorder learns the sequence numbers of the piece. The
-recorder writes the history line of the piece before the program gets the result.
+recorder writes the history line of the piece before the program gets the result. Messages of transactions are not
+recorded.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Recorder:
     def settling(self, results: BatchResult) -> None:
         """Note a batch's queue and sequence numbers for each piece in the batch, immediately before the batch's
         receipts get the result."""
+        if results.batch.half is not None:
+            return  # messages of transactions are not recorded
         sequence = results.batch.first_sequence
         for receipt, count in results.receipts:
             recorded = receipt.inner if isinstance(receipt, TimedReceipt) else receipt

@@ -35,6 +35,8 @@ from ledger.client.records import (
 from ledger.client.sync.handover import Handover
 from ledger.client.sync.loop_thread import made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
+from ledger.client.sync.transactions import Transaction, in_own_thread
+from ledger.client.transactions.records import TransactionChecker
 from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 500
@@ -178,6 +180,18 @@ class Producer(Lifetime, Generic[Sent]):
     def cancel_many(self, handles: Iterable[str]) -> list[bool]:
         """Cancel many messages, as AsyncProducer.cancel_many does."""
         return self._thread.run(self._client.cancel_many(handles))
+
+    def transaction(self, topic: str, *, group: str, checker: TransactionChecker | None = None) -> Transaction[Sent]:
+        """Begin a transaction, as AsyncProducer.transaction does, for a `with` block. A checker that is a plain
+        function runs in a thread of its own."""
+        checks = None if checker is None else in_own_thread(checker)
+        inner = self._thread.run(made(lambda: self._client.transaction(topic, group=group, checker=checks)))
+        return Transaction(inner, self._thread)
+
+    def answer_checks(self, group: str, checker: TransactionChecker) -> None:
+        """Answer the questions of the cluster about transactions of this producer group, as AsyncProducer.answer_checks
+        does. A checker that is a plain function runs in a thread of its own."""
+        self._thread.run(made(lambda: self._client.answer_checks(group, in_own_thread(checker))))
 
     def flush(self) -> None:
         """Return when every message accepted so far is acknowledged or has failed."""

@@ -69,6 +69,8 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3,
         "retention_check_ms": 20,
         "timed_max_days": 7.5, "timed_waiting_bytes": 6,
+        "transaction_check_after_s": 2.5, "transaction_check_every_s": 3.5, "transaction_checks": 4,
+        "transaction_max_hours": 5.5,
         "index_data": "/i", "flush_pages": 9, "flush_thorough_ms": 900, "write": "staged",
         "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
         "read_ahead": "random", "retry_delays_s": "1,2.5", "shards": 3, "spread_leaders": False,

@@ -55,7 +55,7 @@ def test_a_half_batch_keeps_its_column_and_messages(column: HalfColumn, codec: C
     data = half(column, codec)
     check(data, 1 << 20)
     assert half_column(data) == column
-    assert half_target_of(data) == (9, 3)
+    assert half_target_of(data) == ((9, 3), column.group)
     assert decided_column(data) is None
     assert Batch(data).values() == VALUES
 

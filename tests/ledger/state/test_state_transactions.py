@@ -25,7 +25,7 @@ from ledger.state.encoding import VERSION, VERSION_3
 from ledger.state.feature_levels import TIMED, TRANSACTIONS
 from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.transaction_table import HERE, EndedTransaction
-from ledger.transactions import HALF_TOPIC, MAX_OUTCOMES, OUTCOME_MS, Outcome
+from ledger.transactions import HALF_TOPIC, MAX_OUTCOMES, OUTCOME_MS, TransactionOutcome
 
 NOW_MS = 1_700_000_000_000
 HALF_ID, ORDERS, PAID = 1, 2, 3
@@ -61,7 +61,7 @@ class Shard:
         settled = Settlement(half=number, transaction=transaction, append_time_ms=self.now_ms, **fields)
         self.state.apply_settlement(settled, self.index)
 
-    def outcome(self, transaction: int) -> Outcome | None:
+    def outcome(self, transaction: int) -> TransactionOutcome | None:
         ended = self.state.transactions.outcomes.get(transaction)
         return None if ended is None else ended.outcome
 
@@ -74,7 +74,7 @@ def test_a_decided_batch_commits_a_transaction_of_one_half_batch() -> None:
     first, second = shard.half(), shard.half()
     assert shard.state.transactions.is_open(first)
     shard.settle(first, first, decides=True)
-    assert shard.outcome(first) is Outcome.COMMITTED
+    assert shard.outcome(first) is TransactionOutcome.COMMITTED
     assert list(shard.state.transactions.waiting) == [second]
     assert shard.state.transactions.waiting_bytes == 200
     assert not shard.state.transactions.is_open(first)
@@ -88,7 +88,7 @@ def test_a_transaction_ends_once() -> None:
     assert shard.apply(CommitTransaction(first, (HalfName(HERE, first),))) is False
     with pytest.raises(InternalError, match="does not wait"):
         shard.settle(first, first, decides=True)
-    assert shard.outcome(first) is Outcome.ROLLED_BACK
+    assert shard.outcome(first) is TransactionOutcome.ROLLED_BACK
 
 
 def test_a_decided_batch_must_be_in_the_target_queue_unless_it_has_dead_letters() -> None:
@@ -98,7 +98,7 @@ def test_a_decided_batch_must_be_in_the_target_queue_unless_it_has_dead_letters(
         with pytest.raises(InternalError, match="its half batch is for queue 0 of topic 2"):
             shard.settle(number, number, decides=True, **wrong)
     shard.settle(number, number, decides=True, dead=True, topic_id=PAID)
-    assert shard.outcome(number) is Outcome.DEAD_LETTERS
+    assert shard.outcome(number) is TransactionOutcome.DEAD_LETTERS
 
 
 # -- transactions of several half batches
@@ -113,7 +113,7 @@ def test_a_commit_is_kept_until_all_its_half_batches_are_carried_out() -> None:
     with pytest.raises(InternalError, match="whose transaction is open"):
         shard.settle(second, first)
     assert shard.apply(CommitTransaction(first, names)) is True
-    assert shard.outcome(first) is Outcome.COMMITTED
+    assert shard.outcome(first) is TransactionOutcome.COMMITTED
     assert shard.apply(RollBackHalves((first, second))) == (False, False), "the commit names both"
     with pytest.raises(InternalError, match="which is not open"):
         shard.settle(first, first, decides=True)
@@ -123,7 +123,7 @@ def test_a_commit_is_kept_until_all_its_half_batches_are_carried_out() -> None:
     assert list(table.committed[first]) == [HalfName(3, 40)]
     shard.apply(ConfirmHalves((SettledHalf(first, HalfName(3, 41)), SettledHalf(first, HalfName(3, 40)))))
     assert table.committed == {}
-    assert shard.outcome(first) is Outcome.COMMITTED
+    assert shard.outcome(first) is TransactionOutcome.COMMITTED
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_dead_letters_of_several_half_batches() -> None:
     shard.settle(first, first, decides=True, dead=True, topic_id=PAID)
     shard.settle(second, first, dead=True, topic_id=PAID)
     assert shard.state.transactions.waiting == {}
-    assert shard.outcome(first) is Outcome.DEAD_LETTERS
+    assert shard.outcome(first) is TransactionOutcome.DEAD_LETTERS
 
 
 # -- copies, counts and deleted topics
@@ -216,7 +216,7 @@ def test_a_deleted_topic_rolls_back_what_begins_in_it() -> None:
     shard.apply(CommitTransaction(other, (HalfName(HERE, other), HalfName(HERE, joined))))
     shard.apply(DeleteTopic(PAID))
     assert list(shard.state.transactions.waiting) == [other]
-    assert shard.outcome(begins) is Outcome.ROLLED_BACK
+    assert shard.outcome(begins) is TransactionOutcome.ROLLED_BACK
     assert list(shard.state.transactions.committed[other]) == [HalfName(HERE, other)]
     shard.settle(other, other)
     assert shard.state.transactions.committed == {}
@@ -237,7 +237,7 @@ def test_outcomes_are_kept_for_a_day() -> None:
     shard.apply(RollBackHalves((number,)))
     shard.now_ms += OUTCOME_MS - 1
     shard.apply(CountUnknown((99,)))
-    assert shard.outcome(number) is Outcome.ROLLED_BACK
+    assert shard.outcome(number) is TransactionOutcome.ROLLED_BACK
     shard.now_ms += 1
     shard.apply(CountUnknown((99,)))
     assert shard.outcome(number) is None
@@ -246,11 +246,11 @@ def test_outcomes_are_kept_for_a_day() -> None:
 def test_the_number_of_outcomes_is_limited() -> None:
     shard = Shard()
     for number in range(MAX_OUTCOMES):
-        shard.state.transactions.put_outcome(10 * number + 1, EndedTransaction(Outcome.COMMITTED, NOW_MS))
+        shard.state.transactions.put_outcome(10 * number + 1, EndedTransaction(TransactionOutcome.COMMITTED, NOW_MS))
     number = shard.half()
     shard.apply(RollBackHalves((number,)))
     assert len(shard.state.transactions.outcomes) == MAX_OUTCOMES
-    assert (shard.outcome(1), shard.outcome(11)) == (None, Outcome.COMMITTED)
+    assert (shard.outcome(1), shard.outcome(11)) == (None, TransactionOutcome.COMMITTED)
     data = shard.state.encode()
     assert State.decode(data).encode() == data
 

@@ -21,11 +21,13 @@ FOR_NODES = ("raft.v1.Raft", "raft.v1.NodeProof")
 # These methods serve every user, and leave out what the user may not see.
 FOR_EVERY_USER = (
     "Authenticate",
+    "CheckTransactions",
     "DelegateToken",
     "Fetch",
     "GetRoute",
     "ListConsumerGroups",
     "ListTimed",
+    "ListTransactions",
     "MakeRocketmqSecret",
     "PrepareTimed",
     "Produce",
@@ -76,8 +78,17 @@ def test_every_method_says_which_rights_it_needs() -> None:
 
 
 def test_nodes_may_call_what_their_programs_call() -> None:
-    """cluster/node/shard_calls.py, cluster/node/replica/removal.py, and the client that both use."""
-    called = ("Broker/GetRoute", "Operations/OpenTopic", "Operations/DropTopic", "Operations/GetMembers")
+    """cluster/node/shard_calls.py, transaction_calls.py, replica/removal.py, and the client that both use."""
+    called = (
+        "Broker/GetRoute",
+        "Operations/OpenTopic",
+        "Operations/DropTopic",
+        "Operations/GetMembers",
+        "Transactions/SettleHalves",
+        "Transactions/JudgeHalves",
+        "Transactions/FindHalves",
+        "Transactions/PrepareTransactions",
+    )
     assert {name for name in called if NEEDED[f"/ledger.v1.{name}"].nodes == "no"} == set()
 
 

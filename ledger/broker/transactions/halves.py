@@ -1,0 +1,76 @@
+"""Reads half batches from the log of a leader, and makes the batches that settle them."""
+
+from __future__ import annotations
+
+from ledger.batch import Batch, DecidedColumn, dead_letter_batch, decided_batch
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.log_batches import batch_entry_at
+from ledger.errors import StorageFailedError
+from ledger.retries import ATTEMPT, MOVED_HEADERS, ORIGIN
+from ledger.state import HalfBatch, Topic
+from ledger.state.transaction_table import HERE
+from ledger.transactions import HALF_TOPIC, TRANSACTION, TransactionId
+from store import StoreError
+
+
+def half_queue(replica: BrokerReplica) -> tuple[int, int] | None:
+    """Return topic id and number of this shard's queue of `%HALF`, or None if the shard has none."""
+    topic = replica.state.topics.named(HALF_TOPIC)
+    if topic is None or replica.shard not in topic.shards:
+        return None
+    return topic.topic_id, topic.shards.index(replica.shard)
+
+
+def read_half(replica: BrokerReplica, half: HalfBatch) -> bytes:
+    """Return the bytes of a half batch that waits. Raises StorageFailedError if this node cannot read it."""
+    place = half_queue(replica)
+    assert place is not None, "half batches wait in it"
+    try:
+        units = replica.queues.get(*place).read(half.place, 1)
+        found = None
+        if len(units):
+            found = batch_entry_at(replica.log, int(units["position"][0]), int(units["size"][0]))
+    except StoreError as failure:
+        raise StorageFailedError(f"this node cannot read the half batch {half.number}: {failure}") from failure
+    if found is None or found[0].base_offset != half.place:
+        raise StorageFailedError(
+            f"this node cannot read the half batch {half.number}: repair the log, or hand leadership to another node"
+        )
+    return bytes(found[1])
+
+
+def decision_shard(replica: BrokerReplica, half: HalfBatch) -> int:
+    """Return the number of the decision shard of a half batch."""
+    return replica.shard if half.shard == HERE else half.shard
+
+
+def carried_out(replica: BrokerReplica, half: HalfBatch, *, decides: bool) -> bytes:
+    """Return the batch that puts the messages of a half batch into its target queue. Raises StorageFailedError, or
+    another LedgerError if this node does not lead."""
+    body = read_half(replica, half)
+    column = DecidedColumn(half.number, half.transaction, decision_shard(replica, half), decides=decides)
+    sequence = replica.next_offset(half.topic_id, half.queue)
+    return decided_batch(body, column, topic_id=half.topic_id, queue=half.queue, first_sequence=sequence)
+
+
+def dead_letters(replica: BrokerReplica, half: HalfBatch, to: Topic, *, decides: bool) -> bytes:
+    """Return the batch that puts the messages of a half batch into the dead-letter topic `to`, with headers that say
+    where they come from. Raises the errors of `carried_out`."""
+    queue = to.shards.index(replica.shard)
+    shard = decision_shard(replica, half)
+    source = replica.state.topics.get(half.topic_id)
+    name = source.name if source is not None else f"#{half.topic_id}"
+    headers = [
+        (ATTEMPT, b"%d" % half.unknowns),
+        (ORIGIN, f"{name}:{half.queue}:half-{half.number}".encode()),
+        (TRANSACTION, str(TransactionId(half.topic_id, shard, half.transaction)).encode()),
+    ]
+    return dead_letter_batch(
+        Batch(read_half(replica, half), check_crc=False),
+        DecidedColumn(half.number, half.transaction, shard, decides=decides, dead=True),
+        replaced=(*MOVED_HEADERS, TRANSACTION),
+        headers=headers,
+        topic_id=to.topic_id,
+        queue=queue,
+        first_sequence=replica.next_offset(to.topic_id, queue),
+    )

@@ -1,0 +1,84 @@
+"""Lists open transactions, on the leader of their decision shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.transactions.halves import read_half
+from ledger.state import HalfBatch
+from ledger.transactions import TransactionOutcome
+
+# Transactions of one answer.
+MAX_LISTED = 1_000
+# Half batches that are looked at for one answer.
+_MAX_LOOKED = 20_000
+
+_STATES = {
+    TransactionOutcome.COMMITTED: "committed",
+    TransactionOutcome.ROLLED_BACK: "rolled back",
+    TransactionOutcome.DEAD_LETTERS: "dead letters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """A transaction of a shard. `first` is None if it has ended. `bodies` are the bytes of its half batches of this
+    shard, if they were asked for. `decided_ms` is in ms since 1970, and 0 if the transaction is open."""
+
+    transaction: int
+    state: str
+    halves: tuple[HalfBatch, ...] = ()
+    bodies: tuple[bytes, ...] = ()
+    decided_ms: int = 0
+
+    @property
+    def first(self) -> HalfBatch | None:
+        return self.halves[0] if self.halves else None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionList:
+    """Open transactions, in the order of their beginnings. `next` is the number after which the list continues, or None
+    if it is complete."""
+
+    transactions: list[ListedTransaction]
+    next: int | None = None
+
+
+async def list_open(
+    replica: BrokerReplica, group: str, after: int | None, limit: int, may_see: Callable[[int], bool]
+) -> TransactionList:
+    """Return open transactions of this producer group (empty: of all groups) whose number is larger than `after`.
+    `may_see(topic_id)` says whether the caller may see a transaction that begins in this topic. Raises LedgerError."""
+    await replica.confirm_still_leading()
+    table = replica.state.transactions
+    most = min(limit or MAX_LISTED, MAX_LISTED)
+    found: list[ListedTransaction] = []
+    looked = 0
+    for number, half in table.waiting.items():
+        if after is not None and number <= after:
+            continue
+        looked += 1
+        if len(found) >= most or looked > _MAX_LOOKED:
+            return TransactionList(found, number - 1)
+        if not table.is_open(number) or (group and half.group != group) or not may_see(half.topic_id):
+            continue
+        found.append(ListedTransaction(number, "open", tuple(table.halves_of(number))))
+    return TransactionList(found)
+
+
+async def show(replica: BrokerReplica, transaction: int, may_see: Callable[[int], bool]) -> ListedTransaction | None:
+    """Return one transaction, with the bytes of its half batches of this shard if it is open. Return None if it is
+    unknown, or if the caller may not see it. Raises LedgerError."""
+    await replica.confirm_still_leading()
+    table = replica.state.transactions
+    if table.is_open(transaction):
+        halves = tuple(half for half in table.halves_of(transaction) if may_see(half.topic_id))
+        if not halves or halves[0].number != transaction:
+            return None
+        bodies = tuple(read_half(replica, half) for half in halves)
+        return ListedTransaction(transaction, "open", halves, bodies)
+    ended = table.outcomes.get(transaction)
+    return None if ended is None else ListedTransaction(transaction, _STATES[ended.outcome], decided_ms=ended.at_ms)

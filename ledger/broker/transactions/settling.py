@@ -1,0 +1,216 @@
+"""Settles the half batches of one shard, on its leader, when their transactions are decided.
+
+    commit of this shard      its half batches here get into their queues; the leaders of other shards are told theirs
+    half batch of a commit of another shard    the same, when that shard says so
+    half batch that no commit names            it is rolled back
+    half batch of dead letters                 it gets into the dead-letter topic of its producer group
+
+A half batch of another shard's transaction that waits for `ASK_AFTER_S` asks that shard, in case the message of its
+leader was lost, or the commit does not name it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.transactions.halves import carried_out, dead_letters
+from ledger.broker.transactions.other_shards import HalfOfTransaction, OtherShards, Verdict
+from ledger.errors import (
+    BusyError,
+    InvalidArgumentError,
+    LedgerError,
+    UnknownQueueError,
+    UnknownTopicError,
+)
+from ledger.retries import dead_letter_topic
+from ledger.state import HalfBatch, HalfName
+from ledger.state.command_checks import MAX_HALF_ITEMS
+from ledger.state.commands import ConfirmHalves, RollBackHalves, SettledHalf
+from ledger.state.transaction_table import HERE
+from ledger.transactions import TransactionOutcome
+from store import StoreError
+
+log = logging.getLogger("ledgermq.broker.transactions")
+
+# The half batches of one message between shards.
+MAX_ASKED = 1_000
+# How long a half batch of another shard's transaction waits before this shard asks for the decision, and how often it
+# asks again.
+ASK_AFTER_S = 6.0
+# The time between two looks without news.
+LOOK_S = 1.0
+# The half batches that are settled at once.
+_AT_ONCE = 256
+
+
+class HalfSettling:
+    """Settles the half batches of one shard while this node leads the shard."""
+
+    def __init__(self, replica: BrokerReplica, others: OtherShards, monotonic_s: Callable[[], float]) -> None:
+        """`monotonic_s` is a clock in seconds."""
+        self._replica = replica
+        self._others = others
+        self._monotonic_s = monotonic_s
+        self._news = asyncio.Event()
+        # When the leaders of decision shards are asked again.
+        self._ask_again_s = 0.0
+
+    def look_soon(self) -> None:
+        """Look at once for half batches that can be settled."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Settle half batches until the task is cancelled."""
+        while True:
+            self._news.clear()
+            if self._replica.knows_the_end:
+                try:
+                    await self._look()
+                except (LedgerError, StoreError) as error:
+                    log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._news.wait()
+
+    async def _look(self) -> None:
+        table = self._replica.state.transactions
+        here = [name.number for names in table.committed.values() for name in names if name.shard == HERE][:_AT_ONCE]
+        elsewhere = self._elsewhere()
+        await self._each(here, self.carry_out)
+        for shard, halves in elsewhere.items():
+            await self._tell(shard, halves)
+        await self._settle_orphans()
+        if self._monotonic_s() >= self._ask_again_s:
+            self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
+            await self._ask()
+
+    async def _each(self, numbers: Iterable[int], settle: Callable[[int], object]) -> None:
+        results = await asyncio.gather(*[settle(number) for number in numbers], return_exceptions=True)  # type: ignore[call-overload]
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    # -- one half batch
+
+    async def carry_out(self, number: int) -> None:
+        """Put the messages of a committed half batch into its queue. If the half batch is settled already, do nothing.
+        Raises LedgerError."""
+        replica = self._replica
+        half = self._waiting(number)
+        if half is None:
+            return
+        try:
+            batch = carried_out(replica, half, decides=False)
+            await replica.settle_half(batch, number)
+        except (UnknownTopicError, UnknownQueueError):
+            # The topic is being deleted, which settles the half batch.
+            return
+
+    async def bury(self, number: int, *, decides: bool) -> bool:
+        """Put the messages of a half batch into the dead-letter topic of its producer group. With `decides`, this ends
+        its transaction. Return False if the half batch is being settled otherwise. Raises LedgerError."""
+        replica = self._replica
+        half = self._waiting(number)
+        if half is None:
+            return False
+        topic = replica.state.topics.named(dead_letter_topic(half.group))
+        if topic is None or replica.shard not in topic.shards:
+            await self._others.prepare_transactions(half.group)
+            raise BusyError(f"the dead-letter topic of group {half.group!r} is being created")
+        try:
+            batch = dead_letters(replica, half, topic, decides=decides)
+        except InvalidArgumentError as error:
+            log.error("shard %d: dead letters of group %s are too large: %s", replica.shard, half.group, error)
+            raise
+        await replica.settle_half(batch, number)
+        log.warning(
+            "shard %d: no producer of group %s knows the outcome of a transaction: its messages are dead letters now",
+            replica.shard,
+            half.group,
+        )
+        return True
+
+    def _waiting(self, number: int) -> HalfBatch | None:
+        """Return the half batch if it waits and no entry on its way settles it. Raises LedgerError if this node does
+        not lead."""
+        projected = self._replica.check_leads(0)
+        if not projected.transactions.waits(number):
+            return None
+        return self._replica.state.transactions.waiting[number]
+
+    # -- half batches of this shard's transactions
+
+    async def _settle_orphans(self) -> None:
+        """Settle half batches of transactions of this shard that are neither open nor named by a commit."""
+        table = self._replica.state.transactions
+        dead: list[int] = []
+        orphans: list[int] = []
+        for number in list(table.joined):
+            half = table.waiting[number]
+            if half.shard != HERE or table.is_open(half.transaction):
+                continue
+            if table.names(half.transaction, HalfName(HERE, number)):
+                continue
+            ended = table.outcomes.get(half.transaction)
+            (dead if ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS else orphans).append(number)
+        for number in dead[:_AT_ONCE]:
+            await self.bury(number, decides=False)
+        await self._roll_back(orphans)
+
+    async def _roll_back(self, numbers: Sequence[int]) -> None:
+        projected = self._replica.check_leads(0).transactions
+        some = [number for number in numbers if projected.waits(number)][:MAX_HALF_ITEMS]
+        if some:
+            await self._replica.end_halves(RollBackHalves(tuple(some)), some)
+
+    # -- other shards
+
+    def _elsewhere(self) -> dict[int, list[HalfOfTransaction]]:
+        """Return the half batches of commits that other shards have to carry out, by shard."""
+        found: dict[int, list[HalfOfTransaction]] = {}
+        for transaction, names in self._replica.state.transactions.committed.items():
+            for name in names:
+                if name.shard != HERE and len(halves := found.setdefault(name.shard, [])) < MAX_ASKED:
+                    halves.append(HalfOfTransaction(transaction, name.number))
+        return found
+
+    async def _tell(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
+        settled = await self._others.settle_halves(shard, self._replica.shard, halves)
+        done = tuple(
+            SettledHalf(half.transaction, HalfName(shard, half.number))
+            for half, is_settled in zip(halves, settled, strict=True)
+            if is_settled
+        )
+        if done:
+            await self._replica.propose_checked(ConfirmHalves(done))
+
+    async def _ask(self) -> None:
+        """Ask the decision shards about half batches that wait for their transactions."""
+        table, before_ms = self._replica.state.transactions, self._replica.driver.now_ms() - ASK_AFTER_S * 1000
+        asked: dict[int, list[HalfOfTransaction]] = {}
+        for number in table.joined:
+            half = table.waiting[number]
+            if half.shard == HERE or half.since_ms > before_ms:
+                continue
+            if len(halves := asked.setdefault(half.shard, [])) < MAX_ASKED:
+                halves.append(HalfOfTransaction(half.transaction, number))
+        for shard, halves in asked.items():
+            try:
+                verdicts = await self._others.judge_halves(shard, self._replica.shard, halves)
+            except LedgerError as error:
+                log.info("shard %d does not say how its transactions ended: %s", shard, error)
+                continue
+            await self._follow(halves, verdicts)
+
+    async def _follow(self, halves: Sequence[HalfOfTransaction], verdicts: Sequence[Verdict]) -> None:
+        by_verdict: dict[Verdict, list[int]] = {}
+        for half, verdict in zip(halves, verdicts, strict=True):
+            by_verdict.setdefault(verdict, []).append(half.number)
+        await self._each(by_verdict.get(Verdict.COMMIT, ()), self.carry_out)
+        for number in by_verdict.get(Verdict.DEAD_LETTERS, ()):
+            await self.bury(number, decides=False)
+        await self._roll_back(by_verdict.get(Verdict.ROLL_BACK, ()))

@@ -1,0 +1,142 @@
+"""Answers the checks of nodes about transactions whose producers are silent.
+
+    group ──> one stream to each node ──> check ──> the program's checker ──> answer
+
+The streams follow the nodes of the cluster. A stream that ends is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import Any
+
+import grpc
+
+from ledger.batch import Batch
+from ledger.client.connection.channels import failure
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.transactions.records import CheckedTransaction, CheckResult, PreparedMessage, TransactionChecker
+from ledger.errors import LedgerError, UnavailableError, from_wire
+from ledger.timed import moment
+from ledger.transactions import TransactionId
+from ledger.v1 import transaction_pb2
+
+log = logging.getLogger("ledgermq.client.producer")
+
+# How often the nodes of the cluster are looked at, and how long a stream that ended waits.
+_LOOK_S = 1.0
+_AGAIN_S = 1.0
+# Checkers that run at the same time.
+_MAX_RUNNING = 64
+
+_OUTCOMES = {
+    "commit": transaction_pb2.COMMIT,
+    "rollback": transaction_pb2.ROLL_BACK,
+    "unknown": transaction_pb2.UNKNOWN,
+}
+
+
+class GroupChecks:
+    """Answers the checks of one producer group, from `start` to `stop`."""
+
+    def __init__(self, client: ClusterClient, group: str, checker: TransactionChecker) -> None:
+        self.checker = checker
+        self._client = client
+        self._group = group
+        self._streams: dict[str, asyncio.Task[None]] = {}
+        self._running = asyncio.Semaphore(_MAX_RUNNING)
+        self._watch = asyncio.get_running_loop().create_task(self._follow_nodes())
+        # Nodes that have taken the stream, for `ready`.
+        self._taken: set[str] = set()
+
+    async def stop(self) -> None:
+        """End all streams."""
+        tasks = [self._watch, *self._streams.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow_nodes(self) -> None:
+        while True:
+            addresses = set(self._client.routes.table.nodes.values())
+            for address in [each for each in self._streams if each not in addresses]:
+                self._streams.pop(address).cancel()
+            for address in sorted(addresses):
+                if address not in self._streams:
+                    self._streams[address] = asyncio.get_running_loop().create_task(self._serve(address))
+            await asyncio.sleep(_LOOK_S)
+
+    async def _serve(self, address: str) -> None:
+        """Answer the checks of one node until the task is cancelled."""
+        told = ""
+        while True:
+            try:
+                await self._stream(address)
+            except LedgerError as error:
+                if str(error) != told:
+                    told = str(error)
+                    log.info(
+                        "node %s asks this producer about no transactions of group %s: %s", address, self._group, error
+                    )
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _stream(self, address: str) -> None:
+        """Answer checks until the stream ends. Raises LedgerError."""
+        call: Any = self._client.connections.stub(address).CheckTransactions()
+        answers: set[asyncio.Task[None]] = set()
+        try:
+            await call.write(transaction_pb2.CheckAnswer(producer_group=self._group))
+            while (check := await call.read()) is not grpc.aio.EOF:
+                if check.HasField("error"):
+                    raise from_wire(check.error)
+                task = asyncio.get_running_loop().create_task(self._answer(call, check))
+                answers.add(task)
+                task.add_done_callback(answers.discard)
+            raise UnavailableError(f"node {address} has ended the stream of checks")
+        except grpc.aio.AioRpcError as error:
+            raise failure(address, error) from error
+        except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+            raise UnavailableError(f"the stream of checks to node {address} has ended") from error
+        finally:
+            for task in answers:
+                task.cancel()
+            await asyncio.gather(*answers, return_exceptions=True)
+            call.cancel()
+
+    async def _answer(self, call: Any, check: transaction_pb2.TransactionCheck) -> None:
+        async with self._running:
+            outcome = await self._outcome(check)
+        try:
+            await call.write(transaction_pb2.CheckAnswer(check=check.check, outcome=_OUTCOMES[outcome]))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+            log.info("the answer to a check was lost (the cluster asks again): %s", error)
+
+    async def _outcome(self, check: transaction_pb2.TransactionCheck) -> CheckResult:
+        """Ask the program. An error of the program, or a result that is none, counts as "unknown"."""
+        try:
+            asked = self._checked(check)
+            result = self.checker(asked)
+            if inspect.isawaitable(result):
+                result = await result
+        except Exception:
+            log.exception("the checker of producer group %s failed: the outcome is unknown", self._group)
+            return "unknown"
+        if result not in _OUTCOMES:
+            log.error(
+                'the checker of producer group %s returned %r: return "commit", "rollback" or "unknown"',
+                self._group,
+                result,
+            )
+            return "unknown"
+        return result
+
+    def _checked(self, check: transaction_pb2.TransactionCheck) -> CheckedTransaction:
+        batch = Batch(check.body)
+        topics = self._client.routes.table.topics.values()
+        topic = next((each.name for each in topics if each.topic_id == check.topic_id), f"#{check.topic_id}")
+        columns = zip(batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), strict=True)
+        messages = tuple(PreparedMessage(topic, check.queue, *message) for message in columns)
+        transaction = TransactionId(check.topic_id, check.shard, check.transaction)
+        return CheckedTransaction(str(transaction), self._group, moment(check.since_ms), check.unknowns, messages)

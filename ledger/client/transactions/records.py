@@ -1,0 +1,40 @@
+"""The values that programs meet when they use transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+# How a transaction ended, or shall end, or "unknown" if a checker cannot tell yet.
+CheckResult = Literal["commit", "rollback", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMessage:
+    """A message of a transaction that waits for its end. `timestamp_ms` is the time that the producer gave to it, in ms
+    since 1970."""
+
+    topic: str
+    queue: int
+    value: bytes
+    key: bytes | None
+    tag: str | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTransaction:
+    """A transaction whose outcome a node asks for. `messages` has the message of its first send. `checks` is how often
+    a producer of the group has answered "unknown" before."""
+
+    id: str
+    group: str
+    since: datetime
+    checks: int
+    messages: tuple[PreparedMessage, ...]
+
+
+TransactionChecker = Callable[[CheckedTransaction], CheckResult | Awaitable[CheckResult]]
