@@ -20,6 +20,7 @@ from cluster.cli import ledgermq as command_line
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
+from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.settings import NodeSettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,6 +96,7 @@ def metrics() -> set[str]:
         *RaftCollector([], lambda: 0).collect(),
         *ConsumptionCollector(service, lambda: 0).collect(),
         *TimedCollector(list).collect(),
+        *TransactionCollector(list).collect(),
     ]
     found = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     return {name for name in found if name.startswith("ledgermq_")}

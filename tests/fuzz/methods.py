@@ -12,6 +12,7 @@ from ledger.v1 import (
     nameserver_pb2,
     operations_pb2,
     security_pb2,
+    transaction_pb2,
 )
 from raft.v1 import raft_pb2
 
@@ -21,6 +22,7 @@ _FILES: tuple[FileDescriptor, ...] = (
     consumer_group_operations_pb2.DESCRIPTOR,
     operations_pb2.DESCRIPTOR,
     security_pb2.DESCRIPTOR,
+    transaction_pb2.DESCRIPTOR,
     raft_pb2.DESCRIPTOR,
 )
 _OF_A_NAME_SERVER = ("/ledger.v1.Broker/GetRoute", "/raft.v1.NodeProof/Prove")

@@ -23,7 +23,9 @@ CLIENTS = sorted({*TWINS, *TWINS.values()})
 # A synchronous client starts in its constructor, and `close` has the arguments that `stop` has in the asyncio client.
 STOPPING = ("start", "stop", "close", "aclose")
 # A plain function in both, or a coroutine function in the asyncio client only.
-ASYNC_WORDS = re.compile(r"\b(?:asyncio\.Future|concurrent\.futures\.Future|AsyncIterator|Iterator)\b")
+ASYNC_WORDS = re.compile(
+    r"\b(?:asyncio\.Future|concurrent\.futures\.Future|AsyncIterator|Iterator|AsyncTransaction|Transaction)\b"
+)
 NOWHERE = "127.0.0.1:1"
 
 
