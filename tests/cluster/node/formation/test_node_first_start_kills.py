@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -13,11 +14,13 @@ from cluster.node.formation.first_voters import FirstVoters
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.process.ticker import Ticker
 from cluster.node.replica.disk_threads import DiskThreads
-from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.replica.local_replica import LocalReplica, TransactionNeighbours
 from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.transactions.checkers import Checkers
+from ledger.broker.transactions.other_shards import OtherShards
 from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
@@ -46,7 +49,9 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     lines = ControlStreams(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    shard = LocalReplica(number, NodeResources(SETTINGS, disk, directory, meters, runtime), ticker, FetchWaiters())
+    resources = NodeResources(SETTINGS, disk, directory, meters, runtime)
+    neighbours = TransactionNeighbours(Checkers(), cast("OtherShards", None), lambda: [number])
+    shard = LocalReplica(number, resources, ticker, FetchWaiters(), neighbours)
     await shard.take_part(first_voters)
     return shard
 
