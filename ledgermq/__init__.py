@@ -9,8 +9,8 @@
         async for message in consumer:
             print(message.queue, message.offset, message.value)
 
-`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer`, `Requester`, `Responder` and `Admin` are the synchronous
-clients; the names with `Async` are for asyncio. All errors are subclasses of `LedgerError`, and are in
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer`, `SharedConsumer`, `Requester`, `Responder` and `Admin` are the
+synchronous clients; the names with `Async` are for asyncio. All errors are subclasses of `LedgerError`, and are in
 `ledgermq.errors`. `ledgermq.types` has the types of arguments, for annotations. `ledgermq.validation` validates
 replicas, and `ledgermq.spark` starts Spark sessions. `ledgermq.testing` has clusters for tests, and
 `ledgermq.embedded` a node in your own process. All loggers of the clients are children of the logger `ledgermq`.
@@ -72,11 +72,14 @@ if TYPE_CHECKING:
     )
     from ledger.client.requests.requester import AsyncRequester
     from ledger.client.requests.responder import AsyncResponder
+    from ledger.client.shared.shared_consumer import AsyncSharedConsumer
+    from ledger.client.shared.shared_message import MessageLease, SharedMessage
     from ledger.client.signals import stop_on_signal
     from ledger.client.sync.admin import Admin
     from ledger.client.sync.clients import Consumer, Producer
     from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
     from ledger.client.sync.request_clients import Requester, Responder
+    from ledger.client.sync.shared_consumer import SharedConsumer
     from ledger.client.sync.transactions import Transaction
     from ledger.client.transactions.records import CheckedTransaction, PreparedMessage
     from ledger.client.transactions.transaction import AsyncTransaction, TransactionState
@@ -95,6 +98,7 @@ _HOMES = {
     "AsyncPushConsumer": "ledger.client.group.push_consumer",
     "AsyncRequester": "ledger.client.requests.requester",
     "AsyncResponder": "ledger.client.requests.responder",
+    "AsyncSharedConsumer": "ledger.client.shared.shared_consumer",
     "AsyncTransaction": "ledger.client.transactions.transaction",
     "Batch": "ledger.batch",
     "CheckedTransaction": "ledger.client.transactions.records",
@@ -112,6 +116,7 @@ _HOMES = {
     "Member": "ledger.client.records",
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
+    "MessageLease": "ledger.client.shared.shared_message",
     "NodeStatus": "ledger.client.records",
     "OffsetReset": "ledger.client.admin.consumer_group_records",
     "Outcome": "ledger.client.group.push_consumer",
@@ -129,6 +134,8 @@ _HOMES = {
     "RocketmqSecret": "ledger.client.admin.users_admin",
     "Rule": "ledger.access.rules",
     "ShardStatus": "ledger.client.records",
+    "SharedConsumer": "ledger.client.sync.shared_consumer",
+    "SharedMessage": "ledger.client.shared.shared_message",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
     "Transaction": "ledger.client.sync.transactions",
@@ -149,6 +156,7 @@ __all__ = [
     "AsyncPushConsumer",
     "AsyncRequester",
     "AsyncResponder",
+    "AsyncSharedConsumer",
     "AsyncTransaction",
     "Batch",
     "CheckedTransaction",
@@ -166,6 +174,7 @@ __all__ = [
     "Member",
     "Members",
     "Message",
+    "MessageLease",
     "NodeStatus",
     "OffsetReset",
     "Outcome",
@@ -183,6 +192,8 @@ __all__ = [
     "RocketmqSecret",
     "Rule",
     "ShardStatus",
+    "SharedConsumer",
+    "SharedMessage",
     "TopicDescription",
     "TopicQueue",
     "Transaction",

@@ -18,6 +18,7 @@ from ledger.client.producer.fault_table import Steps
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.table import Table
 from ledger.client.requests.responder import Handler
+from ledger.client.shared.shared_consumer import SharedListener, SharedMessages, SharedStart
 from ledger.client.signals import Reading
 from ledger.client.transactions.records import CheckResult, TransactionChecker
 
@@ -39,6 +40,9 @@ __all__ = [
     "Reading",
     "RebalanceCallback",
     "ResetTarget",
+    "SharedListener",
+    "SharedMessages",
+    "SharedStart",
     "Start",
     "Steps",
     "Table",

@@ -156,8 +156,8 @@ class Node:
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
         self._registry.register(RaftCollector(shards.replicas, lambda: self._control_streams.refused.count))
-        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
         rights = TopicRights(shards.replicas, self._access.authorizer)
+        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))
         self._transactions = TransactionService(

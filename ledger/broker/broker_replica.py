@@ -23,6 +23,7 @@ from typing import Any
 from ledger.batch import BatchHeader, fired_column, half_column, timed_column
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
 from ledger.broker.produce.column_levels import needed_level
@@ -135,6 +136,9 @@ class BrokerReplica:
         self._command_results: dict[int, AppliedResult] = {}
         # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
         self.streams_reopened = 0
+        # The append time of the last batch or command that this node applied while it did not lead, in ms since 1970;
+        # 0 if it has applied none since its start.
+        self.append_time_before_ms = 0
         # The last disk failure that was logged; empty after a success.
         self._logged_failure = ""
         self._divergence_log = RareLog(log, monotonic_s)
@@ -163,6 +167,11 @@ class BrokerReplica:
     @property
     def keys(self) -> KeyIndex:
         return self._applied.keys
+
+    @property
+    def fetch_waiters(self) -> FetchWaiters:
+        """The requests of this node that wait for new messages."""
+        return self._applied.fetch_waiters
 
     @property
     def timed(self) -> AppliedTimed:
@@ -196,6 +205,8 @@ class BrokerReplica:
             ) from bug
 
     def _apply(self, header: Header, body: memoryview) -> None:
+        if header.kind in (EntryKind.BATCH, EntryKind.COMMAND) and self._projected is None:
+            self.append_time_before_ms = header.append_time_ms
         match header.kind:
             case EntryKind.BATCH:
                 self._applied.apply_batch(header, body)

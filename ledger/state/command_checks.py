@@ -16,6 +16,7 @@ from ledger.access.rules import Rule, validate_rule, validate_user_name
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
+from ledger.shared import MAX_LEASE_MS
 from ledger.state.commands import (
     AccessCommand,
     AddShard,
@@ -73,8 +74,6 @@ MAX_HALF_ITEMS = 4_096
 # Changes of leases of one command, and queues of one command.
 MAX_LEASE_CHANGES = 20_000
 MAX_LEASE_QUEUES = 10_000
-# The longest lease, and the longest delay of a message that is put off: 12 hours.
-MAX_LEASE_MS = 12 * 3_600_000
 
 
 def check_command(command: Command, shard: int) -> None:

@@ -58,9 +58,12 @@ LeaseResult = tuple[int, ...] | LedgerError
 
 @dataclass(frozen=True, slots=True)
 class LeaseResults:
-    """The result of `ChangeLeases`, with one item for each queue of the command."""
+    """The result of `ChangeLeases`, with one item for each queue of the command. `index` and `append_time_ms` are those
+    of the entry."""
 
     queues: tuple[LeaseResult, ...]
+    index: int
+    append_time_ms: int
 
 
 @dataclass(slots=True)

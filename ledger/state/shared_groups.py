@@ -56,7 +56,7 @@ class SharedGroups:
                 return refusal
             return self.leases.change(window, each.changes, index=index, now_ms=now_ms, end=end)
 
-        return LeaseResults(tuple(map(one, wanted.queues)))
+        return LeaseResults(tuple(map(one, wanted.queues)), index, now_ms)
 
     def reset(self, wanted: ResetOffsets, end_of: QueueEnd) -> QueueResults | None:
         """Let a shared group begin anew in queues, where all its leases end. Return one result for each queue, or None

@@ -26,7 +26,7 @@ from ledger.v1 import consumer_group_pb2 as ledger_dot_v1_dot_consumer__group__p
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)ledger/v1/consumer_group_operations.proto\x12\tledger.v1\x1a\x1eledger/v1/consumer_group.proto\x1a\x15ledger/v1/error.proto\"*\n\x19ListConsumerGroupsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"\x87\x01\n\x1aListConsumerGroupsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x38\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32\x1f.ledger.v1.ConsumerGroupSummary\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\"\xb5\x01\n\x14\x43onsumerGroupSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0e\n\x06queues\x18\x04 \x01(\r\x12\x14\n\x0clag_messages\x18\x05 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\x06 \x01(\x03\x12\x16\n\x0eretry_messages\x18\x07 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x08 \x01(\x04\"E\n\x1c\x44\x65scribeConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"\xf1\x01\n\x1d\x44\x65scribeConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x13\n\x0brebalancing\x18\x03 \x01(\x08\x12\'\n\x07members\x18\x04 \x03(\x0b\x32\x16.ledger.v1.GroupMember\x12%\n\x06shares\x18\x05 \x03(\x0b\x32\x15.ledger.v1.QueueShare\x12(\n\x06queues\x18\x06 \x03(\x0b\x32\x18.ledger.v1.ConsumedQueue\x12\x0e\n\x06now_ms\x18\x07 \x01(\x03\"Z\n\x0bGroupMember\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\"[\n\nQueueShare\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\xba\x01\n\rConsumedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07settled\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x14\n\x0clag_messages\x18\x08 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\t \x01(\x03\"c\n\x13ResetOffsetsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueReset\"=\n\nQueueReset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"7\n\x14ResetOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"b\n\x12RenewQueuesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"6\n\x13RenewQueuesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"C\n\x1a\x46orgetConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"N\n\x1b\x46orgetConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06queues\x18\x02 \x01(\r\".\n\x14\x46orgetRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"8\n\x15\x46orgetRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error2\xc1\x04\n\x17\x43onsumerGroupOperations\x12\x61\n\x12ListConsumerGroups\x12$.ledger.v1.ListConsumerGroupsRequest\x1a%.ledger.v1.ListConsumerGroupsResponse\x12j\n\x15\x44\x65scribeConsumerGroup\x12\'.ledger.v1.DescribeConsumerGroupRequest\x1a(.ledger.v1.DescribeConsumerGroupResponse\x12O\n\x0cResetOffsets\x12\x1e.ledger.v1.ResetOffsetsRequest\x1a\x1f.ledger.v1.ResetOffsetsResponse\x12L\n\x0bRenewQueues\x12\x1d.ledger.v1.RenewQueuesRequest\x1a\x1e.ledger.v1.RenewQueuesResponse\x12\x64\n\x13\x46orgetConsumerGroup\x12%.ledger.v1.ForgetConsumerGroupRequest\x1a&.ledger.v1.ForgetConsumerGroupResponse\x12R\n\rForgetRetries\x12\x1f.ledger.v1.ForgetRetriesRequest\x1a .ledger.v1.ForgetRetriesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)ledger/v1/consumer_group_operations.proto\x12\tledger.v1\x1a\x1eledger/v1/consumer_group.proto\x1a\x15ledger/v1/error.proto\"*\n\x19ListConsumerGroupsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"\x87\x01\n\x1aListConsumerGroupsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x38\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32\x1f.ledger.v1.ConsumerGroupSummary\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\"\xc5\x01\n\x14\x43onsumerGroupSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0e\n\x06queues\x18\x04 \x01(\r\x12\x14\n\x0clag_messages\x18\x05 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\x06 \x01(\x03\x12\x16\n\x0eretry_messages\x18\x07 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x08 \x01(\x04\x12\x0e\n\x06shared\x18\t \x01(\x08\"g\n\x1a\x43reateConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\"\n\x04mode\x18\x03 \x01(\x0b\x32\x14.ledger.v1.GroupMode\">\n\x1b\x43reateConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"A\n\tGroupMode\x12\x0e\n\x06shared\x18\x01 \x01(\x08\x12\x0e\n\x06\x62y_key\x18\x02 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x03 \x01(\r\"E\n\x1c\x44\x65scribeConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"\xad\x02\n\x1d\x44\x65scribeConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x13\n\x0brebalancing\x18\x03 \x01(\x08\x12\'\n\x07members\x18\x04 \x03(\x0b\x32\x16.ledger.v1.GroupMember\x12%\n\x06shares\x18\x05 \x03(\x0b\x32\x15.ledger.v1.QueueShare\x12(\n\x06queues\x18\x06 \x03(\x0b\x32\x18.ledger.v1.ConsumedQueue\x12\x0e\n\x06now_ms\x18\x07 \x01(\x03\x12\"\n\x04mode\x18\x08 \x01(\x0b\x32\x14.ledger.v1.GroupMode\x12\x16\n\x0eshared_members\x18\t \x01(\r\"Z\n\x0bGroupMember\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\"[\n\nQueueShare\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\xe4\x01\n\rConsumedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07settled\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x14\n\x0clag_messages\x18\x08 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\t \x01(\x03\x12(\n\x06leases\x18\n \x01(\x0b\x32\x18.ledger.v1.LeasesOfQueue\"m\n\rLeasesOfQueue\x12\x0e\n\x06leased\x18\x01 \x01(\r\x12\x0f\n\x07waiting\x18\x02 \x01(\r\x12\x0e\n\x06window\x18\x03 \x01(\r\x12\x14\n\x0c\x66irst_end_ms\x18\x04 \x01(\x03\x12\x15\n\rmost_attempts\x18\x05 \x01(\r\"c\n\x13ResetOffsetsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueReset\"=\n\nQueueReset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"7\n\x14ResetOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"b\n\x12RenewQueuesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"6\n\x13RenewQueuesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"C\n\x1a\x46orgetConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"N\n\x1b\x46orgetConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06queues\x18\x02 \x01(\r\".\n\x14\x46orgetRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"8\n\x15\x46orgetRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error2\xa7\x05\n\x17\x43onsumerGroupOperations\x12\x61\n\x12ListConsumerGroups\x12$.ledger.v1.ListConsumerGroupsRequest\x1a%.ledger.v1.ListConsumerGroupsResponse\x12\x64\n\x13\x43reateConsumerGroup\x12%.ledger.v1.CreateConsumerGroupRequest\x1a&.ledger.v1.CreateConsumerGroupResponse\x12j\n\x15\x44\x65scribeConsumerGroup\x12\'.ledger.v1.DescribeConsumerGroupRequest\x1a(.ledger.v1.DescribeConsumerGroupResponse\x12O\n\x0cResetOffsets\x12\x1e.ledger.v1.ResetOffsetsRequest\x1a\x1f.ledger.v1.ResetOffsetsResponse\x12L\n\x0bRenewQueues\x12\x1d.ledger.v1.RenewQueuesRequest\x1a\x1e.ledger.v1.RenewQueuesResponse\x12\x64\n\x13\x46orgetConsumerGroup\x12%.ledger.v1.ForgetConsumerGroupRequest\x1a&.ledger.v1.ForgetConsumerGroupResponse\x12R\n\rForgetRetries\x12\x1f.ledger.v1.ForgetRetriesRequest\x1a .ledger.v1.ForgetRetriesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,35 +38,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_start=156
   _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_end=291
   _globals['_CONSUMERGROUPSUMMARY']._serialized_start=294
-  _globals['_CONSUMERGROUPSUMMARY']._serialized_end=475
-  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_start=477
-  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_end=546
-  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_start=549
-  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_end=790
-  _globals['_GROUPMEMBER']._serialized_start=792
-  _globals['_GROUPMEMBER']._serialized_end=882
-  _globals['_QUEUESHARE']._serialized_start=884
-  _globals['_QUEUESHARE']._serialized_end=975
-  _globals['_CONSUMEDQUEUE']._serialized_start=978
-  _globals['_CONSUMEDQUEUE']._serialized_end=1164
-  _globals['_RESETOFFSETSREQUEST']._serialized_start=1166
-  _globals['_RESETOFFSETSREQUEST']._serialized_end=1265
-  _globals['_QUEUERESET']._serialized_start=1267
-  _globals['_QUEUERESET']._serialized_end=1328
-  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1330
-  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1385
-  _globals['_RENEWQUEUESREQUEST']._serialized_start=1387
-  _globals['_RENEWQUEUESREQUEST']._serialized_end=1485
-  _globals['_RENEWQUEUESRESPONSE']._serialized_start=1487
-  _globals['_RENEWQUEUESRESPONSE']._serialized_end=1541
-  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_start=1543
-  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_end=1610
-  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_start=1612
-  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_end=1690
-  _globals['_FORGETRETRIESREQUEST']._serialized_start=1692
-  _globals['_FORGETRETRIESREQUEST']._serialized_end=1738
-  _globals['_FORGETRETRIESRESPONSE']._serialized_start=1740
-  _globals['_FORGETRETRIESRESPONSE']._serialized_end=1796
-  _globals['_CONSUMERGROUPOPERATIONS']._serialized_start=1799
-  _globals['_CONSUMERGROUPOPERATIONS']._serialized_end=2376
+  _globals['_CONSUMERGROUPSUMMARY']._serialized_end=491
+  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_start=493
+  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_end=596
+  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_start=598
+  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_end=660
+  _globals['_GROUPMODE']._serialized_start=662
+  _globals['_GROUPMODE']._serialized_end=727
+  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_start=729
+  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_end=798
+  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_start=801
+  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_end=1102
+  _globals['_GROUPMEMBER']._serialized_start=1104
+  _globals['_GROUPMEMBER']._serialized_end=1194
+  _globals['_QUEUESHARE']._serialized_start=1196
+  _globals['_QUEUESHARE']._serialized_end=1287
+  _globals['_CONSUMEDQUEUE']._serialized_start=1290
+  _globals['_CONSUMEDQUEUE']._serialized_end=1518
+  _globals['_LEASESOFQUEUE']._serialized_start=1520
+  _globals['_LEASESOFQUEUE']._serialized_end=1629
+  _globals['_RESETOFFSETSREQUEST']._serialized_start=1631
+  _globals['_RESETOFFSETSREQUEST']._serialized_end=1730
+  _globals['_QUEUERESET']._serialized_start=1732
+  _globals['_QUEUERESET']._serialized_end=1793
+  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1795
+  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1850
+  _globals['_RENEWQUEUESREQUEST']._serialized_start=1852
+  _globals['_RENEWQUEUESREQUEST']._serialized_end=1950
+  _globals['_RENEWQUEUESRESPONSE']._serialized_start=1952
+  _globals['_RENEWQUEUESRESPONSE']._serialized_end=2006
+  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_start=2008
+  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_end=2075
+  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_start=2077
+  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_end=2155
+  _globals['_FORGETRETRIESREQUEST']._serialized_start=2157
+  _globals['_FORGETRETRIESREQUEST']._serialized_end=2203
+  _globals['_FORGETRETRIESRESPONSE']._serialized_start=2205
+  _globals['_FORGETRETRIESRESPONSE']._serialized_end=2261
+  _globals['_CONSUMERGROUPOPERATIONS']._serialized_start=2264
+  _globals['_CONSUMERGROUPOPERATIONS']._serialized_end=2943
 # @@protoc_insertion_point(module_scope)

@@ -25,7 +25,7 @@ class ListConsumerGroupsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., consumer_groups: _Optional[_Iterable[_Union[ConsumerGroupSummary, _Mapping]]] = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class ConsumerGroupSummary(_message.Message):
-    __slots__ = ("name", "members", "strategy", "queues", "lag_messages", "waiting_since_ms", "retry_messages", "dead_letters")
+    __slots__ = ("name", "members", "strategy", "queues", "lag_messages", "waiting_since_ms", "retry_messages", "dead_letters", "shared")
     NAME_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class ConsumerGroupSummary(_message.Message):
     WAITING_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     RETRY_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     name: str
     members: int
     strategy: str
@@ -42,7 +43,34 @@ class ConsumerGroupSummary(_message.Message):
     waiting_since_ms: int
     retry_messages: int
     dead_letters: int
-    def __init__(self, name: _Optional[str] = ..., members: _Optional[int] = ..., strategy: _Optional[str] = ..., queues: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ..., retry_messages: _Optional[int] = ..., dead_letters: _Optional[int] = ...) -> None: ...
+    shared: bool
+    def __init__(self, name: _Optional[str] = ..., members: _Optional[int] = ..., strategy: _Optional[str] = ..., queues: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ..., retry_messages: _Optional[int] = ..., dead_letters: _Optional[int] = ..., shared: _Optional[bool] = ...) -> None: ...
+
+class CreateConsumerGroupRequest(_message.Message):
+    __slots__ = ("shard", "consumer_group", "mode")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    consumer_group: str
+    mode: GroupMode
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., mode: _Optional[_Union[GroupMode, _Mapping]] = ...) -> None: ...
+
+class CreateConsumerGroupResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class GroupMode(_message.Message):
+    __slots__ = ("shared", "by_key", "max_attempts")
+    SHARED_FIELD_NUMBER: _ClassVar[int]
+    BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    shared: bool
+    by_key: bool
+    max_attempts: int
+    def __init__(self, shared: _Optional[bool] = ..., by_key: _Optional[bool] = ..., max_attempts: _Optional[int] = ...) -> None: ...
 
 class DescribeConsumerGroupRequest(_message.Message):
     __slots__ = ("shard", "consumer_group")
@@ -53,7 +81,7 @@ class DescribeConsumerGroupRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
 
 class DescribeConsumerGroupResponse(_message.Message):
-    __slots__ = ("error", "strategy", "rebalancing", "members", "shares", "queues", "now_ms")
+    __slots__ = ("error", "strategy", "rebalancing", "members", "shares", "queues", "now_ms", "mode", "shared_members")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     REBALANCING_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +89,8 @@ class DescribeConsumerGroupResponse(_message.Message):
     SHARES_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    SHARED_MEMBERS_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     strategy: str
     rebalancing: bool
@@ -68,7 +98,9 @@ class DescribeConsumerGroupResponse(_message.Message):
     shares: _containers.RepeatedCompositeFieldContainer[QueueShare]
     queues: _containers.RepeatedCompositeFieldContainer[ConsumedQueue]
     now_ms: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., strategy: _Optional[str] = ..., rebalancing: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[QueueShare, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[ConsumedQueue, _Mapping]]] = ..., now_ms: _Optional[int] = ...) -> None: ...
+    mode: GroupMode
+    shared_members: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., strategy: _Optional[str] = ..., rebalancing: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[QueueShare, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[ConsumedQueue, _Mapping]]] = ..., now_ms: _Optional[int] = ..., mode: _Optional[_Union[GroupMode, _Mapping]] = ..., shared_members: _Optional[int] = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("member", "client_id", "room", "session_timeout_ms")
@@ -97,7 +129,7 @@ class QueueShare(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., owner: _Optional[str] = ..., epoch: _Optional[int] = ..., target: _Optional[str] = ...) -> None: ...
 
 class ConsumedQueue(_message.Message):
-    __slots__ = ("topic_id", "queue", "first_offset", "end_offset", "offset", "settled", "epoch", "lag_messages", "waiting_since_ms")
+    __slots__ = ("topic_id", "queue", "first_offset", "end_offset", "offset", "settled", "epoch", "lag_messages", "waiting_since_ms", "leases")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +139,7 @@ class ConsumedQueue(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     WAITING_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queue: int
     first_offset: int
@@ -116,7 +149,22 @@ class ConsumedQueue(_message.Message):
     epoch: int
     lag_messages: int
     waiting_since_ms: int
-    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offset: _Optional[int] = ..., settled: _Optional[int] = ..., epoch: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ...) -> None: ...
+    leases: LeasesOfQueue
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offset: _Optional[int] = ..., settled: _Optional[int] = ..., epoch: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ..., leases: _Optional[_Union[LeasesOfQueue, _Mapping]] = ...) -> None: ...
+
+class LeasesOfQueue(_message.Message):
+    __slots__ = ("leased", "waiting", "window", "first_end_ms", "most_attempts")
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    FIRST_END_MS_FIELD_NUMBER: _ClassVar[int]
+    MOST_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    leased: int
+    waiting: int
+    window: int
+    first_end_ms: int
+    most_attempts: int
+    def __init__(self, leased: _Optional[int] = ..., waiting: _Optional[int] = ..., window: _Optional[int] = ..., first_end_ms: _Optional[int] = ..., most_attempts: _Optional[int] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
     __slots__ = ("shard", "consumer_group", "queues")

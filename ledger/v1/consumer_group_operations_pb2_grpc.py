@@ -39,6 +39,11 @@ class ConsumerGroupOperationsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsResponse.FromString,
                 _registered_method=True)
+        self.CreateConsumerGroup = channel.unary_unary(
+                '/ledger.v1.ConsumerGroupOperations/CreateConsumerGroup',
+                request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupResponse.FromString,
+                _registered_method=True)
         self.DescribeConsumerGroup = channel.unary_unary(
                 '/ledger.v1.ConsumerGroupOperations/DescribeConsumerGroup',
                 request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.DescribeConsumerGroupRequest.SerializeToString,
@@ -71,6 +76,13 @@ class ConsumerGroupOperationsServicer:
 
     def ListConsumerGroups(self, request, context):
         """Returns all consumer groups that the shard knows, with their lag.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateConsumerGroup(self, request, context):
+        """Creates a consumer group with a mode. The leader of the coordinator's shard answers it. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +133,11 @@ def add_ConsumerGroupOperationsServicer_to_server(servicer, server):
                     servicer.ListConsumerGroups,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsResponse.SerializeToString,
+            ),
+            'CreateConsumerGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateConsumerGroup,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupResponse.SerializeToString,
             ),
             'DescribeConsumerGroup': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeConsumerGroup,
@@ -175,6 +192,33 @@ class ConsumerGroupOperations:
             '/ledger.v1.ConsumerGroupOperations/ListConsumerGroups',
             ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__operations__pb2.ListConsumerGroupsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateConsumerGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroupOperations/CreateConsumerGroup',
+            ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__operations__pb2.CreateConsumerGroupResponse.FromString,
             options,
             channel_credentials,
             insecure,

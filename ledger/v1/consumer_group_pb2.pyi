@@ -253,3 +253,115 @@ class PrepareRetriesResponse(_message.Message):
     retry: _broker_pb2.TopicRoute
     dead_letters: _broker_pb2.TopicRoute
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., retry: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ..., dead_letters: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ...) -> None: ...
+
+class ShareRequest(_message.Message):
+    __slots__ = ("number", "opening", "changes", "receive", "cancelled")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    opening: ShareOpening
+    changes: _containers.RepeatedCompositeFieldContainer[WantedChange]
+    receive: Receive
+    cancelled: int
+    def __init__(self, number: _Optional[int] = ..., opening: _Optional[_Union[ShareOpening, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[WantedChange, _Mapping]]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., cancelled: _Optional[int] = ...) -> None: ...
+
+class ShareOpening(_message.Message):
+    __slots__ = ("shard", "consumer_group", "member", "topics", "by_key")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    consumer_group: str
+    member: str
+    topics: _containers.RepeatedCompositeFieldContainer[SharedTopic]
+    by_key: bool
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[SharedTopic, _Mapping]]] = ..., by_key: _Optional[bool] = ...) -> None: ...
+
+class SharedTopic(_message.Message):
+    __slots__ = ("topic_id", "tag_hashes", "start_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    TAG_HASHES_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    tag_hashes: _containers.RepeatedScalarFieldContainer[int]
+    start_offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ..., start_offset: _Optional[int] = ...) -> None: ...
+
+class WantedChange(_message.Message):
+    __slots__ = ("kind", "topic_id", "queue", "first", "size", "lease", "resets", "duration_ms")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    topic_id: int
+    queue: int
+    first: int
+    size: int
+    lease: int
+    resets: int
+    duration_ms: int
+    def __init__(self, kind: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first: _Optional[int] = ..., size: _Optional[int] = ..., lease: _Optional[int] = ..., resets: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
+class Receive(_message.Message):
+    __slots__ = ("max_messages", "max_bytes", "lease_ms", "max_wait_ms", "attempt_id", "repeated_attempt")
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    max_messages: int
+    max_bytes: int
+    lease_ms: int
+    max_wait_ms: int
+    attempt_id: int
+    repeated_attempt: bool
+    def __init__(self, max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., attempt_id: _Optional[int] = ..., repeated_attempt: _Optional[bool] = ...) -> None: ...
+
+class ShareResponse(_message.Message):
+    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HAS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    HAS_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    error: _error_pb2.Error
+    has_changed: bool
+    changed: _containers.RepeatedScalarFieldContainer[int]
+    has_received: bool
+    batches: _containers.RepeatedCompositeFieldContainer[SharedBatch]
+    lease_left_ms: int
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
+
+class SharedBatch(_message.Message):
+    __slots__ = ("topic_id", "queue", "base_offset", "append_time_ms", "body", "lease", "resets", "attempts")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    base_offset: int
+    append_time_ms: int
+    body: bytes
+    lease: int
+    resets: int
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., base_offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., body: _Optional[bytes] = ..., lease: _Optional[int] = ..., resets: _Optional[int] = ..., attempts: _Optional[_Iterable[int]] = ...) -> None: ...

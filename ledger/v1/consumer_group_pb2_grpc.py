@@ -70,6 +70,11 @@ class ConsumerGroupsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.FromString,
                 _registered_method=True)
+        self.Share = channel.stream_stream(
+                '/ledger.v1.ConsumerGroups/Share',
+                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.FromString,
+                _registered_method=True)
         self.PrepareRetries = channel.unary_unary(
                 '/ledger.v1.ConsumerGroups/PrepareRetries',
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesRequest.SerializeToString,
@@ -133,6 +138,15 @@ class ConsumerGroupsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Share(self, request_iterator, context):
+        """The stream of one member of a shared group. The first request opens it. Each later request has changes of leases, a receive,
+        or both. Changes are answered when they are committed. A receive is answered when there are messages, at the latest after
+        max_wait_ms. An answer with an error is the last one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PrepareRetries(self, request, context):
         """-- requests to the leader of shard 0
 
@@ -179,6 +193,11 @@ def add_ConsumerGroupsServicer_to_server(servicer, server):
                     servicer.Move,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.SerializeToString,
+            ),
+            'Share': grpc.stream_stream_rpc_method_handler(
+                    servicer.Share,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.SerializeToString,
             ),
             'PrepareRetries': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareRetries,
@@ -376,6 +395,33 @@ class ConsumerGroups:
             '/ledger.v1.ConsumerGroups/Move',
             ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Share(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/ledger.v1.ConsumerGroups/Share',
+            ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -65,7 +65,7 @@ FILES = 20_000
 FIRST_CLIENT = 100
 # Name of a method -> its full name. No two services for clients have a method of the same name.
 _FULL_NAMES = {full.rpartition("/")[2]: full for full in NEEDED}
-_STREAMS = ("Produce", "Authenticate")
+_STREAMS = ("Produce", "Authenticate", "Share")
 
 
 class SimSettings(NodeSettings):
@@ -147,8 +147,8 @@ class SimulatedProcess:
         self._operations = OperationsService(
             node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics)
         rights = TopicRights(shards.replicas, access.authorizer)
+        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
         self._group_operations = ConsumerGroupOperations(
             broker.consumptions, broker.retry_topics, runtime.now_ms, rights
         )

@@ -53,8 +53,8 @@ from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
 from ledger.batch.header import COPIED, FIRED, TIMED
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.consumer_groups.claims import BROKER
 from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.consumer_groups.moved_batch import BROKER
 from ledger.client.connection.channels import Channel
 from ledger.client.connection.environment import Environment
 from ledger.state import State

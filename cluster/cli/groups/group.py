@@ -1,4 +1,4 @@
-"""The command `ledgermq group` lists, describes, resets and deletes consumer groups."""
+"""The command `ledgermq group` creates, lists, describes, resets and deletes consumer groups."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ledger.client.admin.consumer_group_records import (
     OffsetReset,
     QueueConsumption,
 )
+from ledger.state.group_modes import DEFAULT_ATTEMPTS, MAX_ATTEMPTS, MIN_ATTEMPTS
 from ledger.topics import is_system_topic
 from ledger.words import counted
 
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 @click.group()
 def group() -> None:
-    """List, describe, reset and delete consumer groups."""
+    """Create, list, describe, reset and delete consumer groups."""
 
 
 @group.command("list")
@@ -50,7 +51,7 @@ def list_groups(bootstrap: str, output: str) -> None:
     if output == "json":
         print_json({"consumer_groups": [asdict(one) for one in groups]})
     elif groups:
-        columns = ["GROUP", "MEMBERS", "STRATEGY", "QUEUES", "LAG", "BEHIND", "RETRIES", "DEAD LETTERS"]
+        columns = ["GROUP", "MEMBERS", "STRATEGY", "QUEUES", "LAG", "BEHIND", "MODE", "RETRIES", "DEAD LETTERS"]
         rows = [
             [
                 one.name,
@@ -59,6 +60,7 @@ def list_groups(bootstrap: str, output: str) -> None:
                 one.queues,
                 one.lag,
                 _seconds(one.lag_s, one.lag),
+                one.mode,
                 one.retries,
                 one.dead_letters,
             ]
@@ -67,6 +69,44 @@ def list_groups(bootstrap: str, output: str) -> None:
         print_table(columns, rows)
     else:
         say("There are no consumer groups yet. `ledgermq consume TOPIC --group NAME` creates one.")
+
+
+@group.command()
+@click.argument("name")
+@click.option(
+    "--mode",
+    type=click.Choice(["queue", "shared"]),
+    required=True,
+    help="queue: each queue belongs to one member at a time. shared: each message is leased by itself.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["key"]),
+    help="key: a shared group hands out messages with one key one after another.  [default: no order]",
+)
+@click.option(
+    "--max-attempts",
+    type=click.IntRange(min=MIN_ATTEMPTS, max=MAX_ATTEMPTS),
+    default=DEFAULT_ATTEMPTS,
+    show_default=True,
+    help="A message of a shared group that was handed out so often goes to the dead letters.",
+)
+@bootstrap_option
+@format_option
+def create(name: str, mode: str, order: str | None, max_attempts: int, bootstrap: str, output: str) -> None:
+    """Create the consumer group NAME, and fix how its members share the work.
+
+    A queue group need not be created: its first member creates it. The mode of a group cannot be changed.
+    """
+
+    async def work(admin: AsyncAdmin) -> None:
+        await admin.create_consumer_group(name, mode=mode, order=order, max_attempts=max_attempts)
+
+    _asked(bootstrap, work)
+    if output == "json":
+        print_json({"name": name, "mode": mode, "order": order, "max_attempts": max_attempts})
+    else:
+        say(f"Created the {mode} group {name}{', with order by key' if order else ''}.")
 
 
 @group.command()
@@ -79,13 +119,20 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     \b
     LAG            messages that are not consumed
     BEHIND         seconds since the first of these messages was appended
-    SETTLED        messages after OFFSET that were moved to a retry topic
+    SETTLED        messages after OFFSET that were moved to a retry topic, or are consumed
+    LEASED         of a shared group: messages that members have now
+    WAITING        of a shared group: messages that were handed out before or passed over, and that nobody has now
+    NEXT END       of a shared group: when the first of the leases ends
+    ATTEMPTS       of a shared group: how often the message was handed out that was handed out most often
 
     Retry queues without waiting messages are not shown.
     """
     found = _asked(bootstrap, lambda admin: admin.describe_consumer_group(name))
     if output == "json":
         print_json(_as_json(found))
+        return
+    if found.mode == "shared":
+        _print_shared(found)
         return
     if found.members:
         print_table(["MEMBER", "CLIENT", "ROOM", "QUEUES"], [_member_row(one) for one in found.members])
@@ -216,6 +263,33 @@ def _queue_row(one: QueueConsumption) -> list[object]:
         owner or None,
         one.epoch or None,
     ]
+
+
+def _print_shared(found: ConsumerGroupDescription) -> None:
+    columns = ["TOPIC", "QUEUE", "OFFSET", "END OFFSET", "LAG", "BEHIND", "SETTLED", "LEASED", "WAITING", "NEXT END"]
+    rows = [
+        [
+            one.topic,
+            one.queue,
+            one.offset,
+            one.end_offset,
+            one.lag,
+            _seconds(one.lag_s or 0.0, one.lag or 0),
+            one.settled,
+            one.leased,
+            one.waiting,
+            _seconds(one.lease_left_s or 0.0, one.leased or 0),
+            one.attempts,
+        ]
+        for one in found.queues
+    ]
+    print_table([*columns, "ATTEMPTS"], rows)
+    order = ", with order by key" if found.order else ""
+    consumers = counted(found.consumers or 0, "consumer")
+    say(
+        f"This is a shared group{order}; {consumers} connected. A message goes to the dead letters after "
+        f"{found.max_attempts} attempts."
+    )
 
 
 def _seconds(seconds: float, messages: int) -> str | None:

@@ -35,6 +35,7 @@ from ledger.broker.consumer_groups.coordinator import Coordinator
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.members import Introduction
+from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.timed.delivery import TimedDelivery
 from ledger.broker.transactions.checkers import Checkers
 from ledger.broker.transactions.checking import CheckSettings
@@ -120,7 +121,10 @@ class LocalReplica:
         vital = self._node.runtime.vital
         coordinator = Coordinator(replica, self._node.runtime.monotonic_ms, vital.spawn)
         upkeep = ReplicaUpkeep(self.number, self._node, self._opening, replica, threads)
-        consumption = ShardConsumption(replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica))
+        turns = LeaseTurns(replica, self._node.runtime.monotonic_ms)
+        consumption = ShardConsumption(
+            replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica), turns
+        )
         delivery = TimedDelivery(replica, self._node.runtime.monotonic_s)
         transactions = self._make_transactions(replica)
         self._running = RunningParts(replica, threads, transport, upkeep, consumption, delivery, transactions)
@@ -135,6 +139,7 @@ class LocalReplica:
             vital.spawn(replica.feature_level.run(), f"feature level of shard {self.number}"),
             vital.spawn(delivery.run(), f"delivery of waiting messages of shard {self.number}"),
             vital.spawn(transactions.run(), f"transactions of shard {self.number}"),
+            vital.spawn(turns.run(), f"leases of shard {self.number}"),
         ]
 
     def _make_transactions(self, replica: BrokerReplica) -> ShardTransactions:

@@ -22,6 +22,7 @@ from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import (
     AssignQueues,
+    CreateConsumerGroup,
     GroupCommand,
     JoinConsumerGroup,
     LeaveConsumerGroup,
@@ -30,6 +31,7 @@ from ledger.state.commands import (
     RenewQueues,
 )
 from ledger.state.consumption import unknown_member
+from ledger.state.feature_levels import SHARED_GROUPS
 
 log = logging.getLogger("ledgermq.broker.coordinator")
 
@@ -98,6 +100,13 @@ class Coordinator:
         await self._change(wanted)
 
     # -- requests of operators
+
+    async def create(self, wanted: CreateConsumerGroup) -> None:
+        """Create a consumer group with a mode. Raises LedgerError."""
+        replica = self._replica
+        replica.check_leads(0)
+        await replica.feature_level.reach(SHARED_GROUPS)
+        await asyncio.shield(replica.command(wanted))
 
     async def renew(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
         """Give the owners of `queues` new epochs, so that they claim the queues again. Raises LedgerError."""

@@ -39,10 +39,10 @@ def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) 
         return Lag(first, end, 0, 0)
     while progress.has_settled(at):
         at += 1
-    return Lag(first, end, messages, _append_time(replica, units, at))
+    return Lag(first, end, messages, append_time(replica, units, at))
 
 
-def _append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
+def append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
     try:
         return replica.log.reading.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
     except RangeDamagedError:  # scrub repair replaces the damaged bytes

@@ -11,6 +11,8 @@ from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
 from ledger.broker.consumer_groups.claims import QueueClaims
 from ledger.broker.consumer_groups.coordinator import Coordinator
 from ledger.broker.replicas import Replicas
+from ledger.broker.shared.group_lookup import GroupLookup
+from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.consumer_groups import coordinator_shard, validate_group_name
 from ledger.errors import InvalidArgumentError, UnavailableError
 
@@ -26,6 +28,8 @@ class ShardConsumption:
     coordinator: Coordinator
     acknowledgements: Acknowledgements
     claims: QueueClaims
+    # Leases messages to the members of shared groups.
+    turns: LeaseTurns
 
 
 class ConsumedShard(Protocol):
@@ -46,6 +50,7 @@ class ShardConsumptions:
         self._shards = shards
         self._replicas = replicas
         self._coordinators = coordinators
+        self.lookup = GroupLookup(replicas)
 
     def started(self) -> dict[int, ShardConsumption]:
         """Return the shards that have started on this node, by shard number."""

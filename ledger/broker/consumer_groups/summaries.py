@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.lag import Lag, lag_of
+from ledger.broker.shared.shared_lag import shared_lag
 from ledger.retries import DEAD_LETTERS, RETRY, resending_group
 from ledger.state import Topic
 from ledger.state.progress_table import ConsumedQueue, QueueProgress
@@ -32,6 +33,7 @@ class ShardGroupSummary:
     waiting_since_ms: int = 0
     retry_messages: int = 0
     dead_letters: int = 0
+    is_shared: bool = False
 
     def add(self, topic: Topic, lag: Lag) -> None:
         """Add the lag in one queue of a topic to the totals."""
@@ -46,7 +48,7 @@ class ShardGroupSummary:
 
 async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
     """Return a dictionary from group names to summaries. The dictionary contains every consumer group that has
-    members, progress or dead letters in this shard."""
+    members, progress, leases or dead letters in this shard, or was created in it."""
     found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
     for group in replica.state.consumption.groups:
         found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
@@ -57,6 +59,14 @@ async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
         found[key.consumer_group].add(topic, lag_of(replica, key, progress))
         if number % QUEUES_AT_ONCE == 0:
             await asyncio.sleep(0)
+    for name, leased in replica.state.shared.leases:
+        found[name].is_shared = True
+        for queue, window in leased.windows.items():
+            if (topic := replica.state.topics.get(queue.topic_id)) is not None:
+                found[name].add(topic, shared_lag(replica, queue, window).lag)
+        await asyncio.sleep(0)
+    for mode in replica.state.shared.modes:
+        found[mode.consumer_group].is_shared = mode.is_shared
     for topic in replica.state.topics:
         if topic.name.startswith(DEAD_LETTERS):
             name = topic.name.removeprefix(DEAD_LETTERS)

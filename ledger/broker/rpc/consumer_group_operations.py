@@ -13,11 +13,13 @@ from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
 from ledger.broker.consumer_groups.summaries import lags, summaries
 from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.shared.shared_lag import SharedLag, shared_lags
 from ledger.broker.topics.retry_topics import RetryTopics
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
-from ledger.state.commands import ResetOffset, ResetOffsets
+from ledger.state.commands import CreateConsumerGroup, ResetOffset, ResetOffsets
+from ledger.state.group_modes import DEFAULT_ATTEMPTS, GroupMode
 from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 
@@ -45,6 +47,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
     ) -> None:
         response.now_ms = self._now_ms()
         replica = (await self._consumptions.leading(request.shard)).replica
+        turns = self._consumptions.require(request.shard).turns
         found = await summaries(replica)
         visible = self._rights.visible_groups(found) if self._rights is not None else set(found)
         for name, summary in found.items():
@@ -52,14 +55,30 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
                 continue
             response.consumer_groups.add(
                 name=name,
-                members=summary.members,
+                members=summary.members + turns.members(name),
                 strategy=summary.strategy,
                 queues=summary.queues,
                 lag_messages=summary.lag_messages,
                 waiting_since_ms=summary.waiting_since_ms,
                 retry_messages=summary.retry_messages,
                 dead_letters=summary.dead_letters,
+                shared=summary.is_shared,
             )
+
+    @answers(consumer_group_operations_pb2.CreateConsumerGroupResponse)
+    async def CreateConsumerGroup(  # noqa: N802
+        self,
+        request: consumer_group_operations_pb2.CreateConsumerGroupRequest,
+        response: consumer_group_operations_pb2.CreateConsumerGroupResponse,
+    ) -> None:
+        mode = GroupMode(
+            request.consumer_group,
+            request.mode.shared,
+            request.mode.by_key,
+            request.mode.max_attempts or DEFAULT_ATTEMPTS,
+        )
+        coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
+        await coordinator.create(CreateConsumerGroup(mode))
 
     @answers(consumer_group_operations_pb2.DescribeConsumerGroupResponse)
     async def DescribeConsumerGroup(  # noqa: N802
@@ -73,6 +92,13 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:
             put_members(group, response)
+        if (mode := replica.state.shared.modes.get(request.consumer_group)) is not None:
+            response.mode.shared, response.mode.by_key = mode.is_shared, mode.by_key
+            response.mode.max_attempts = mode.max_attempts
+        turns = self._consumptions.require(request.shard).turns
+        response.shared_members = turns.members(request.consumer_group)
+        for leased in shared_lags(replica, request.consumer_group):
+            put_leases(leased, response)
         for each in await lags(replica, request.consumer_group):
             response.queues.add(
                 topic_id=each.topic_id,
@@ -119,6 +145,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
+        self._consumptions.require(request.shard).turns.check_has_no_members(request.consumer_group)
         forgetting = self._consumptions.require(request.shard).claims.forget(request.consumer_group)
         response.queues = await asyncio.shield(forgetting)
 
@@ -129,6 +156,23 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetRetriesResponse,
     ) -> None:
         await self._retry_topics.forget(request.consumer_group)
+
+
+def put_leases(lag: SharedLag, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:
+    """Put the leases of a shared group in one queue into the response."""
+    added = response.queues.add(
+        topic_id=lag.queue.topic_id,
+        queue=lag.queue.queue,
+        first_offset=lag.lag.first_offset,
+        end_offset=lag.lag.end_offset,
+        offset=lag.offset,
+        settled=lag.window - lag.leased - lag.waiting,
+        lag_messages=lag.lag.messages,
+        waiting_since_ms=lag.lag.waiting_since_ms,
+    )
+    leases = added.leases
+    leases.leased, leases.waiting, leases.window = lag.leased, lag.waiting, lag.window
+    leases.first_end_ms, leases.most_attempts = lag.first_end_ms, lag.most_attempts
 
 
 def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from grpc import StatusCode
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.consumer_groups.claims import MessageMove
 from ledger.broker.consumer_groups.consumed_offsets import start_offset
+from ledger.broker.consumer_groups.moved_batch import MessageMove
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption, ShardConsumptions
-from ledger.broker.rpc.refusals import RefusingService, answers
+from ledger.broker.rpc.refusals import Context, RefusingService, answers
 from ledger.broker.rpc.routes_wire import topic_route
+from ledger.broker.rpc.share_stream import MAX_SHARE_STREAMS, serve_share
+from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.shared.group_lookup import GroupLookup
+from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.topics.retry_topics import RetryTopics
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError, to_wire
@@ -37,7 +45,12 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
     """The gRPC service for the members of consumer groups. Requests for a shard that has not started on this node
     are refused."""
 
-    def __init__(self, consumptions: ShardConsumptions, retry_topics: RetryTopics) -> None:
+    def __init__(
+        self, consumptions: ShardConsumptions, retry_topics: RetryTopics, rights: TopicRights | None = None
+    ) -> None:
+        """`rights` decides what callers may do; None means that every caller may do everything."""
+        self._rights = rights
+        self._streams = 0
         self._consumptions = consumptions
         self._retry_topics = retry_topics
         # Refusals that consumers received, by code.
@@ -137,6 +150,30 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         moving = self._consumptions.require(request.shard).claims.move(wanted)
         if moving is not None:
             await asyncio.shield(moving)
+
+    # -- the stream of a member of a shared group
+
+    async def Share(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
+        if self._streams >= MAX_SHARE_STREAMS:
+            reason = f"this node has {self._streams} streams of shared groups, which is the limit: try again shortly"
+            await context.abort(StatusCode.RESOURCE_EXHAUSTED, reason)
+        self._streams += 1
+        try:
+            await serve_share(self, context, self.refused)
+        finally:
+            self._streams -= 1
+
+    @property
+    def lookup(self) -> GroupLookup:
+        """Finds the modes of groups. For `serve_share`, as the next two methods."""
+        return self._consumptions.lookup
+
+    def turns(self, shard: int) -> LeaseTurns:
+        return self._consumptions.require(shard).turns
+
+    def check_rights(self, consumer_group: str, topics: Iterable[int]) -> None:
+        if self._rights is not None:
+            self._rights.check_member(consumer_group, topics)
 
     # -- requests to shard 0
 

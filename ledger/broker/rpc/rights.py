@@ -134,10 +134,13 @@ _OF_GROUPS = {
     "Acknowledge": Needed(rights=_group("subscribe")),
     # A move copies a message to a topic that everybody with the right on the group may read.
     "Move": Needed(rights=_group_and_topic("subscribe")),
+    # The stream checks the rights on the group and the topics of its first request.
+    "Share": ANY_USER,
     "PrepareRetries": Needed(rights=_group("subscribe")),
 }
 _OF_GROUP_OPERATIONS = {
     "ListConsumerGroups": ANY_USER,
+    "CreateConsumerGroup": Needed(rights=_group("alter"), is_audited=True),
     "DescribeConsumerGroup": Needed(rights=_group("describe")),
     "ResetOffsets": Needed(rights=_group("alter"), is_audited=True),
     "RenewQueues": Needed(rights=_group("alter"), is_audited=True),

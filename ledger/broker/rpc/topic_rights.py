@@ -96,6 +96,16 @@ class TopicRights:
         caller = present_caller()
         return self._authorizer is None or caller.has_every_right or self._error(caller, topic_id) is None
 
+    def check_member(self, consumer_group: str, topics: Iterable[int]) -> None:
+        """Raise PermissionDeniedError or AuthenticationError if the present caller may not read these topics as a
+        member of the group."""
+        caller = present_caller()
+        if self._authorizer is None or caller.has_every_right:
+            return
+        self._authorizer.check(caller, "subscribe", Resource("group", consumer_group))
+        for topic_id in topics:
+            self.check(caller, "subscribe", topic_id)
+
     @property
     def may_see_cluster(self) -> bool:
         """True if the present caller may see the state of the cluster."""

@@ -21,6 +21,7 @@ class ConsumerGroupSummary:
         lag_s         the age of the oldest of these messages in seconds
         retries       the messages in the retry topic that the group has not consumed
         dead_letters  the messages in the group's dead-letter topic
+        mode          "shared" for a shared group, whose members lease messages; else "queue"
     """
 
     name: str
@@ -31,6 +32,7 @@ class ConsumerGroupSummary:
     lag_s: float
     retries: int
     dead_letters: int
+    mode: str = "queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,14 @@ class QueueConsumption:
         lag           the messages that the group has not consumed
         lag_s         the age of the oldest of these messages in seconds
 
-    If the group has not begun to consume the queue, `offset` and all fields after it are None.
+        leased        of a shared group: the messages whose leases have not ended
+        waiting       of a shared group: the messages that were handed out before or passed over, and are not leased now
+        window        of a shared group: the offsets from `offset` to the last message that was handed out
+        lease_left_s  of a shared group: the seconds until the first of these leases ends; 0 if there is none
+        attempts      of a shared group: how often the message was handed out that was handed out most often
+
+    If the group has not begun to consume the queue, `offset` and all fields after it are None. The fields of shared
+    groups are None for other groups.
     """
 
     topic: str
@@ -72,6 +81,11 @@ class QueueConsumption:
     end_offset: int | None = None
     lag: int | None = None
     lag_s: float | None = None
+    leased: int | None = None
+    waiting: int | None = None
+    window: int | None = None
+    lease_left_s: float | None = None
+    attempts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +94,10 @@ class ConsumerGroupDescription:
 
     `rebalancing` is True if members have joined or left, and the queues have not been assigned again yet. `queues` is
     sorted by topic and queue, and includes the queues of the retry topic.
+
+    `mode` is "shared" for a shared group, else "queue". A shared group has no members that own queues: `consumers` is
+    the number of its consumers that are connected. `order` is "key" if it hands out messages with one key one after
+    another. A message that was handed out `max_attempts` times goes to the dead letters.
     """
 
     name: str
@@ -87,6 +105,10 @@ class ConsumerGroupDescription:
     rebalancing: bool
     members: tuple[ConsumerGroupMember, ...]
     queues: tuple[QueueConsumption, ...]
+    mode: str = "queue"
+    order: str = ""
+    max_attempts: int | None = None
+    consumers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ledger.client.admin.consumer_group_records import (
 from ledger.client.admin.offsets import in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import coordinator_shard, is_broadcast, validate_consumed_name
+from ledger.consumer_groups import coordinator_shard, is_broadcast, validate_consumed_name, validate_group_name
 from ledger.errors import (
     InvalidArgumentError,
     OffsetBeyondEndError,
@@ -52,13 +52,26 @@ class ConsumerGroupsAdmin:
             response = await self._listed(shard)
             for each in response.consumer_groups:
                 found[each.name] = _together(found.get(each.name), each, response.now_ms)
-        return [one for _, one in sorted(found.items()) if one.members or one.queues or one.retries]
+        return [
+            one for _, one in sorted(found.items()) if one.members or one.queues or one.retries or one.mode == "shared"
+        ]
+
+    async def create(self, name: str, mode: str, order: str | None, max_attempts: int) -> None:
+        """Raises GroupConflictError, InvalidArgumentError."""
+        validate_group_name(name)
+        if mode not in ("queue", "shared"):
+            raise InvalidArgumentError(f'mode is "{mode}": it must be "queue" or "shared".')
+        if order not in (None, "key"):
+            raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
+        wanted = pb2.GroupMode(shared=mode == "shared", by_key=order == "key", max_attempts=max_attempts)
+        request = pb2.CreateConsumerGroupRequest(shard=self._coordinator(name), consumer_group=name, mode=wanted)
+        await self._client.call(request.shard, lambda stub, s: stub.CreateConsumerGroup(request, timeout=s))
 
     async def describe(self, name: str) -> ConsumerGroupDescription:
         """Raises UnknownGroupError."""
         validate_consumed_name(name)
         answers = [await self._described(shard, name) for shard in self._shards()]
-        if not any(answer.members or answer.queues for answer in answers):
+        if not any(answer.members or answer.queues or answer.HasField("mode") for answer in answers):
             raise UnknownGroupError(
                 f'There is no consumer group "{name}": no member has joined it, and it has consumed no queue. Check '
                 "the name."
@@ -190,18 +203,19 @@ def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary,
     known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
     return ConsumerGroupSummary(
         one.name,
-        known.members + one.members,
+        max(known.members, one.members) if one.shared else known.members + one.members,
         known.strategy or one.strategy or ("broadcast" if is_broadcast(one.name) else ""),
         known.queues + one.queues,
         known.lag + one.lag_messages,
         max(known.lag_s, _seconds(one.waiting_since_ms, now_ms)),
         known.retries + one.retry_messages,
         known.dead_letters + one.dead_letters,
+        "shared" if one.shared else known.mode,
     )
 
 
 def _description(
-    name: str, answers: Iterable[pb2.DescribeConsumerGroupResponse], names: Mapping[int, str]
+    name: str, answers: Sequence[pb2.DescribeConsumerGroupResponse], names: Mapping[int, str]
 ) -> ConsumerGroupDescription:
     queues: dict[TopicQueue, QueueConsumption] = {}
     members: list[pb2.GroupMember] = []
@@ -228,6 +242,18 @@ def _description(
                 lag=each.lag_messages,
                 lag_s=_seconds(each.waiting_since_ms, answer.now_ms),
             )
+            if each.HasField("leases"):
+                leases = each.leases
+                queues[place] = replace(
+                    queues[place],
+                    leased=leases.leased,
+                    waiting=leases.waiting,
+                    window=leases.window,
+                    lease_left_s=_seconds(answer.now_ms, leases.first_end_ms) if leases.first_end_ms else 0.0,
+                    attempts=leases.most_attempts,
+                )
+    mode = next((answer.mode for answer in answers if answer.HasField("mode")), None)
+    is_shared = mode is not None and mode.shared
     owned: defaultdict[str, list[TopicQueue]] = defaultdict(list)
     for place in sorted(queues):
         owned[queues[place].owner].append(place)
@@ -242,6 +268,10 @@ def _description(
             for each in members
         ),
         tuple(queues[place] for place in sorted(queues)),
+        "shared" if is_shared else "queue",
+        "key" if mode is not None and mode.by_key else "",
+        mode.max_attempts if mode is not None and is_shared else None,
+        max(answer.shared_members for answer in answers) if is_shared else None,
     )
 
 

@@ -359,6 +359,22 @@ class Admin(Lifetime):
         topic. The summaries are sorted by name."""
         return self._thread.run(self._client.list_consumer_groups())
 
+    def create_consumer_group(
+        self, group: str, *, mode: str = "shared", order: str | None = None, max_attempts: int = 16
+    ) -> None:
+        """Create a consumer group, and fix how its members share the work. The call is idempotent.
+
+            mode          "shared" (default): each message is leased by itself to one of the members (SharedConsumer).
+                          "queue": each queue belongs to one member at a time (GroupConsumer, PushConsumer)
+            order         "key": a shared group hands out messages with one key one after another. None (default): no
+                          order
+            max_attempts  a message of a shared group that was handed out so often, and not acknowledged, goes to the
+                          dead letters (default 16)
+
+        A queue group need not be created: its first member creates it. Raises GroupConflictError if the group exists
+        with another mode, or has members or progress of the other mode."""
+        self._thread.run(self._client.create_consumer_group(group, mode=mode, order=order, max_attempts=max_attempts))
+
     def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
         """Return the members of a consumer group and its progress in each queue. Raises UnknownGroupError."""
         return self._thread.run(self._client.describe_consumer_group(group))

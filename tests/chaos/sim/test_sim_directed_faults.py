@@ -12,7 +12,8 @@ from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.stack.stack_world import StackWorld
-from ledger.broker.consumer_groups.claims import MessageMove, QueueClaims
+from ledger.broker.consumer_groups.claims import QueueClaims
+from ledger.broker.consumer_groups.moved_batch import MessageMove
 from raft.core.answers import Answers
 from raft.log_start import LogStart
 from store import Snapshot

@@ -17,7 +17,16 @@ from ledger.client.connection.lifetime import within
 
 TWINS = {
     name: f"Async{name}"
-    for name in ("Admin", "Consumer", "GroupConsumer", "Producer", "PushConsumer", "Requester", "Responder")
+    for name in (
+        "Admin",
+        "Consumer",
+        "GroupConsumer",
+        "Producer",
+        "PushConsumer",
+        "Requester",
+        "Responder",
+        "SharedConsumer",
+    )
 }
 CLIENTS = sorted({*TWINS, *TWINS.values()})
 # A synchronous client starts in its constructor, and `close` has the arguments that `stop` has in the asyncio client.

@@ -16,8 +16,9 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from ledger.shared import MAX_LEASE_MS
 from ledger.state import CommittedBatch, State, Topic, TopicQueueId
-from ledger.state.command_checks import MAX_LEASE_CHANGES, MAX_LEASE_MS, check_command
+from ledger.state.command_checks import MAX_LEASE_CHANGES, check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     ChangeLeases,

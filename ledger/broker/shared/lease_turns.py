@@ -1,0 +1,353 @@
+"""The turns in which the leader of a shard leases messages to the members of shared groups.
+
+    changes that members want ┐
+    receives that wait        ├──> one entry ──> committed ──> answers ──> next turn
+    messages handed out       ┘
+    too often                 ──> one entry for each, in the same turn
+
+All requests that arrive while an entry is on its way are in the next entry. So there is never more than one, and the
+leader decides with the applied state. If the node stops leading, the streams of all members end with an error, and the
+members go on at the next leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.produce.proposals import Committed
+from ledger.broker.shared.dead_letters import MAX_MOVES, DeadLetters
+from ledger.broker.shared.group_receives import Grant, GroupReceives, queues_of
+from ledger.broker.shared.key_order import KeyHashes
+from ledger.broker.shared.lease_clock import LeaseClock
+from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
+from ledger.broker.shared.leased_batches import LeasedBatch, LeasedBatches, LeasedMessages
+from ledger.broker.shared.members import Answer, ChangeRequest, GroupMembers, Receive, SharedMember
+from ledger.broker.turn_budget import TurnBudget
+from ledger.errors import (
+    BusyError,
+    ConsumerFencedError,
+    GroupNotEmptyError,
+    InvalidArgumentError,
+    LedgerError,
+    UnknownQueueError,
+    UnknownTopicError,
+)
+from ledger.state import TopicQueueId
+from ledger.state.commands import ChangeLeases
+from ledger.state.lease_table import LeaseResults
+from raft.transport.rare_log import RareLog
+from store import StoreError
+
+log = logging.getLogger("ledgermq.broker.shared")
+
+# Changes of one entry, and changes of requests that may wait for it.
+MAX_CHANGES = 8_192
+MAX_WAITING_CHANGES = 65_536
+# Bytes of answers that members have not read. Above this number no receive gets messages.
+MAX_UNSENT_BYTES = 64 << 20
+# A turn that failed, for example because the disk is full, is tried again after this time.
+RETRY_S = 0.25
+# If too many fetches wait on this node, new messages are noticed after this time.
+BUSY_S = 0.05
+# The longest sleep. Wall clocks may leap while a leader sleeps.
+LONGEST_SLEEP_S = 1.0
+# The shortest sleep before leases are looked at again.
+SHORTEST_SLEEP_S = 0.005
+# Batches that are read and cut before other requests get their turn.
+MAX_TURN_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Changes of one request, and their places in the entry. None: the change cannot count."""
+
+    request: ChangeRequest
+    tickets: list[Ticket | None]
+
+
+class LeaseTurns:
+    """Leases the messages of one shard. Run the method `run` as a task as long as the node runs."""
+
+    def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float]) -> None:
+        self._replica = replica
+        self._clock = LeaseClock(monotonic_ms)
+        self._batches = LeasedBatches(replica.log)
+        self._dead_letters = DeadLetters(replica, lambda: monotonic_ms() / 1000)
+        self._full_log = RareLog(log, lambda: monotonic_ms() / 1000)
+        self._refused_log = RareLog(log, lambda: monotonic_ms() / 1000)
+        self._turns = TurnBudget(MAX_TURN_STEPS)
+        self._news = asyncio.Event()
+        self._term = 0
+        self._groups: dict[str, GroupMembers] = {}
+        self._requests: deque[ChangeRequest] = deque()
+        self._waiting_changes = 0
+        self._keys: dict[tuple[str, TopicQueueId], KeyHashes] = {}
+        # By consumer group: the queues whose windows have no room.
+        self.full_windows: dict[str, int] = {}
+        # What this leader has done: entries, messages leased, and messages acknowledged.
+        self.entries = self.leased = self.acknowledged = 0
+
+    @property
+    def moved(self) -> dict[str, int]:
+        """By consumer group: how many messages were moved to the dead letters."""
+        return self._dead_letters.moved
+
+    # -- members
+
+    def join(self, member: SharedMember) -> None:
+        """Add a member. Raises LedgerError if this node does not lead, or the group cannot have this member."""
+        self._replica.check_leads(0)
+        self._replica.state.require_shared_groups()
+        group = self._groups.get(member.consumer_group) or GroupMembers(member.consumer_group)
+        group.add(member)
+        self._groups[member.consumer_group] = group
+        self._news.set()
+
+    def leave(self, member: SharedMember) -> None:
+        """Remove a member. Its leases end in their time."""
+        group = self._groups.get(member.consumer_group)
+        if group is None:
+            return
+        group.remove(member)
+        if not group.members:
+            del self._groups[member.consumer_group]
+            self.full_windows.pop(member.consumer_group, None)
+            self._keys = {key: known for key, known in self._keys.items() if key[0] != member.consumer_group}
+
+    def members(self, consumer_group: str) -> int:
+        """Return the number of members with a stream to this shard's leader."""
+        group = self._groups.get(consumer_group)
+        return 0 if group is None else len(group.members)
+
+    def check_has_no_members(self, consumer_group: str) -> None:
+        """Raise GroupNotEmptyError if a member of the group has a stream to this shard's leader."""
+        if members := self.members(consumer_group):
+            raise GroupNotEmptyError(
+                f"Consumer group {consumer_group!r} has members ({members}): stop its consumers first."
+            )
+
+    def change(self, request: ChangeRequest) -> None:
+        """Take changes that a member wants. The member gets one answer. Raises InvalidArgumentError."""
+        for queue, _ in request.changes:
+            if queue.topic_id not in request.member.topics:
+                raise InvalidArgumentError(f"This member does not read topic {queue.topic_id}.")
+        self._requests.append(request)
+        self._waiting_changes += len(request.changes)
+        self._news.set()
+
+    @property
+    def has_room(self) -> bool:
+        """False while too many changes wait, so that streams read no more requests."""
+        return self._waiting_changes < MAX_WAITING_CHANGES
+
+    def receive(self, member: SharedMember, receive: Receive) -> None:
+        """Let a member wait for messages. The member gets one answer."""
+        if (group := self._groups.get(member.consumer_group)) is not None:
+            group.put_last(member, receive)
+            self._news.set()
+
+    def cancel(self, member: SharedMember, number: int) -> None:
+        """End a receive that waits, in the next turn. If it is about to get messages, it gets them."""
+        group = self._groups.get(member.consumer_group)
+        if group is not None and (receive := group.waiting.get((member, number))) is not None:
+            receive.is_cancelled = True
+            self._news.set()
+
+    # -- turns
+
+    async def run(self) -> None:
+        """Take turns until the task is cancelled."""
+        while True:
+            self._news.clear()
+            try:
+                pause_s = await self._turn()
+            except (LedgerError, StoreError) as error:
+                self._refused_log.warning("shard %d: no messages can be leased now: %s", self._replica.shard, error)
+                pause_s = RETRY_S
+            await self._sleep(pause_s)
+
+    async def _turn(self) -> float | None:
+        """Take one turn. Return the seconds until the next one, and None if only news can bring work."""
+        replica = self._replica
+        if not replica.knows_the_end:
+            if self._term:
+                self._end_of_term()
+            return None
+        self._look_at_clocks()
+        entry = LeaseEntry()
+        wanted = self._take_changes(entry)
+        receives = [each for group in list(self._groups.values()) if (each := self._receives(group)) is not None]
+        moves: list[asyncio.Future[Committed]] = []
+        had_before: list[Grant] = []
+        for each in receives:
+            had_before += each.repeated()
+            each.choose(entry, self._window_is_full)
+            moves += self._move_dead(each, MAX_MOVES - len(moves))
+        if (command := entry.command()) is not None:
+            await self._commit(command, wanted, receives)
+        await asyncio.gather(*moves)
+        for grant in had_before:
+            await self._send(grant)
+        if command is not None or moves or had_before:
+            return 0.0
+        looks_s = [left_s for each in receives if (left_s := each.next_look_s()) is not None]
+        return max(SHORTEST_SLEEP_S, min(looks_s)) if looks_s else None
+
+    def _look_at_clocks(self) -> None:
+        replica = self._replica
+        now_ms, next_index = replica.driver.now_ms(), replica.log.last_index + 1
+        if self._term != replica.leading_term:
+            self._end_of_term()
+            self._term = replica.leading_term
+            last_ms = max(replica.state.shared.leases.changed_ms, replica.append_time_before_ms)
+            self._clock.begin(next_index, min(last_ms, now_ms), now_ms)
+        self._clock.look(now_ms, next_index)
+
+    def _end_of_term(self) -> None:
+        """End the streams of all members, because this node does not lead any more."""
+        self._term = 0
+        self._batches.clear()
+        self._keys.clear()
+        self._dead_letters.clear()
+        self.full_windows.clear()
+        self._requests.clear()
+        self._waiting_changes = 0
+        groups, self._groups = self._groups, {}
+        for group in groups.values():
+            self._dismiss(group, self._replica.not_leading())
+
+    def _dismiss(self, group: GroupMembers, error: LedgerError) -> None:
+        for member in group.members:
+            member.answer(Answer(0, error=error))
+        self._groups.pop(group.name, None)
+
+    def _take_changes(self, entry: LeaseEntry) -> list[_Wanted]:
+        """Move the changes that wait into the entry."""
+        taken: list[_Wanted] = []
+        while self._requests and entry.size < MAX_CHANGES:
+            request = self._requests.popleft()
+            self._waiting_changes -= len(request.changes)
+            mode = request.member.mode
+            tickets = [None if mode is None else entry.add(mode, *change) for change in request.changes]
+            taken.append(_Wanted(request, tickets))
+        return taken
+
+    def _receives(self, group: GroupMembers) -> GroupReceives | None:
+        """Return the receives of a group, or None if it has none. A group that was deleted loses its members."""
+        mode = next(iter(group.members)).mode
+        if mode is None:
+            self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))
+            return None
+        unsent = sum(member.unsent_bytes for member in group.members)
+        receives = GroupReceives(self._replica, group, mode, self._clock, self._keys)
+        receives.is_held_up = unsent >= MAX_UNSENT_BYTES
+        return receives
+
+    def _window_is_full(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
+        full = list(queues)
+        if not full:
+            self.full_windows.pop(consumer_group, None)
+            return
+        self.full_windows[consumer_group] = len(full)
+        self._full_log.warning(
+            "shard %d: consumer group %s gets no new messages of queue %d of topic %d: its window is full of messages "
+            "that are leased, put off, or wait for others with their key",
+            self._replica.shard,
+            consumer_group,
+            full[0].queue,
+            full[0].topic_id,
+        )
+
+    def _move_dead(self, receives: GroupReceives, most: int) -> list[asyncio.Future[Committed]]:
+        moves: list[asyncio.Future[Committed]] = []
+        for queue, offset, attempts in receives.dead(most):
+            moved = self._dead_letters.move(receives.name, queue, offset, attempts)
+            if moved is not None:
+                moves.append(moved)
+        return moves
+
+    async def _commit(self, command: ChangeLeases, wanted: list[_Wanted], receives: list[GroupReceives]) -> None:
+        """Propose the entry of this turn, and answer the members when it is committed. Raises LedgerError."""
+        try:
+            proposed = self._replica.command(command)
+        except LedgerError:
+            self._put_back(wanted)
+            raise
+        try:
+            results = await proposed
+        except LedgerError as refusal:
+            for group in list(self._groups.values()):
+                self._dismiss(group, refusal)
+            raise
+        self.entries += 1
+        self._answer_changes(results, wanted)
+        self._tell_refusals(command, results)
+        for each in receives:
+            for grant in each.granted(results):
+                self.leased += grant.size
+                await self._send(grant)
+
+    def _put_back(self, wanted: list[_Wanted]) -> None:
+        """Keep the changes of an entry that could not be proposed for the next turn."""
+        for each in reversed(wanted):
+            self._requests.appendleft(each.request)
+            self._waiting_changes += len(each.request.changes)
+
+    def _answer_changes(self, results: LeaseResults, wanted: list[_Wanted]) -> None:
+        for each in wanted:
+            changed = [0 if ticket is None else changed_by(results, ticket) for ticket in each.tickets]
+            self.acknowledged += sum(changed)
+            each.request.member.answer(Answer(each.request.number, changed=changed))
+
+    def _tell_refusals(self, command: ChangeLeases, results: LeaseResults) -> None:
+        """End the streams of groups that the state refuses, such as one that has progress as a queue group."""
+        for queue, result in zip(command.queues, results.queues, strict=True):
+            if not isinstance(result, LedgerError) or isinstance(result, UnknownTopicError | UnknownQueueError):
+                continue
+            if (group := self._groups.get(queue.consumer_group)) is not None:
+                self._dismiss(group, result)
+
+    async def _send(self, grant: Grant) -> None:
+        """Read the messages of a receive, and give them to the member."""
+        batches: list[LeasedBatch] = []
+        for messages in grant.messages:
+            await self._turns.spend(1 + len(messages.offsets) // 256)
+            batches += self._read(messages)
+        left_ms = max(0, grant.end_ms - self._replica.driver.now_ms())
+        grant.member.answer(Answer(grant.number, received=batches, lease_left_ms=left_ms))
+
+    def _read(self, messages: LeasedMessages) -> list[LeasedBatch]:
+        """Return the batches of the messages, without those that this node cannot read."""
+        read: list[LeasedBatch] = []
+        try:
+            read += self._batches.read(self._replica.queues.get(*messages.queue), messages)
+        except (LedgerError, StoreError) as error:
+            log.error("shard %d: leased messages cannot be read on this node: %s", self._replica.shard, error)
+        return read
+
+    async def _sleep(self, pause_s: float | None) -> None:
+        """Sleep for `pause_s` seconds, or until news or a new message of a queue that members wait for."""
+        if pause_s is not None and pause_s <= 0:
+            await asyncio.sleep(0)
+            return
+        queues = [queue for group in self._groups.values() if group.waiting for queue in self._queues(group)]
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news.wait())]
+        try:
+            waiters.append(self._replica.fetch_waiters.wait_for(queues))
+        except BusyError:
+            pause_s = BUSY_S if pause_s is None else min(pause_s, BUSY_S)
+        try:
+            timeout_s = None if pause_s is None else min(pause_s, LONGEST_SLEEP_S)
+            await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()
+
+    def _queues(self, group: GroupMembers) -> list[TopicQueueId]:
+        return [queue for queue, _ in queues_of(self._replica, group.topics())]

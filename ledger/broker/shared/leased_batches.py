@@ -1,0 +1,140 @@
+"""Reads leased messages from the log of the leader, and cuts batches to them.
+
+A batch of a producer is usually handed out in several receives. So the decoded batches that were used last stay in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledger.batch import Batch
+from ledger.batch.cut import cut
+from ledger.broker.log_batches import batch_entry_at
+from ledger.errors import CorruptBatchError
+from ledger.state import TopicQueueId
+from store import CommitLog, ConsumeQueue
+from store.index.consume_queue import Units
+
+CACHE_BYTES = 16 << 20
+# Units between the wanted ones cost less to read than more reads, up to this number for each wanted one.
+_NEAR = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedBatch:
+    """Messages of one stored batch that a receive gets, as the bytes of a whole or a cut batch. `base_offset` is that
+    of the stored batch. `attempts` has for each message how often it was handed out, this time included."""
+
+    queue: TopicQueueId
+    base_offset: int
+    append_time_ms: int
+    body: bytes
+    # Index of the entry that leased the messages, and how often the offset of the group had been reset.
+    lease: int
+    resets: int
+    attempts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredBatch:
+    batch: Batch
+    base_offset: int
+    append_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedMessages:
+    """Messages of one queue that a receive gets, in ascending order of their offsets."""
+
+    queue: TopicQueueId
+    offsets: Sequence[int]
+    attempts: Sequence[int]
+    lease: int
+    resets: int
+
+
+class LeasedBatches:
+    """Reads batches from a log, and keeps the decoded ones that were used last."""
+
+    def __init__(self, commit_log: CommitLog) -> None:
+        self._log = commit_log
+        # By position in the log, the batch that was used last at the end.
+        self._cache: OrderedDict[int, _StoredBatch] = OrderedDict()
+        self._cached_bytes = 0
+
+    def read(self, units: ConsumeQueue, wanted: LeasedMessages) -> Iterator[LeasedBatch]:
+        """Yield the batches with these messages. Raises CorruptBatchError if the log or its index is damaged there, and
+        StoreError."""
+        places = _places(units, wanted.offsets)
+        found = [(*place, offset, at) for at, (place, offset) in enumerate(zip(places, wanted.offsets, strict=True))]
+        for (position, size), group in groupby(found, key=lambda each: each[:2]):
+            of_batch = [(offset, wanted.attempts[at]) for _, _, offset, at in group]
+            yield self._part(wanted, self._stored(position, size), of_batch)
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        self._cache.clear()
+        self._cached_bytes = 0
+
+    @staticmethod
+    def _part(wanted: LeasedMessages, stored: _StoredBatch, messages: list[tuple[int, int]]) -> LeasedBatch:
+        batch = stored.batch
+        places = np.array([offset for offset, _ in messages], np.int64) - stored.base_offset
+        if places[0] < 0 or places[-1] >= len(batch):
+            raise CorruptBatchError(f"the batch at offset {stored.base_offset} has no message {messages[-1][0]}")
+        body = bytes(batch.data) if len(places) == len(batch) else cut(batch, places)
+        attempts = tuple(attempt for _, attempt in messages)
+        return LeasedBatch(
+            wanted.queue,
+            stored.base_offset,
+            stored.append_time_ms,
+            body,
+            wanted.lease,
+            wanted.resets,
+            attempts,
+        )
+
+    def _stored(self, position: int, size: int) -> _StoredBatch:
+        if (cached := self._cache.get(position)) is not None:
+            self._cache.move_to_end(position)
+            return cached
+        entry = batch_entry_at(self._log, position, size)
+        if entry is None:
+            raise CorruptBatchError(f"the log has no batch of {size} bytes at position {position}")
+        header, body = entry
+        found = self._cache[position] = _StoredBatch(Batch(bytes(body)), header.base_offset, header.append_time_ms)
+        self._cached_bytes += _bytes_of(found)
+        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= _bytes_of(self._cache.popitem(last=False)[1])
+        return found
+
+
+def _places(units: ConsumeQueue, offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Return position and size of the entry of each offset. The offsets ascend."""
+    first, span = offsets[0], offsets[-1] - offsets[0] + 1
+    if span <= _NEAR * len(offsets):
+        window = units.read(first, span)
+        some = window[[offset - first for offset in offsets if offset - first < len(window)]]
+    else:
+        some = np.concatenate([units.read(offset, 1) for offset in offsets])
+    if len(some) < len(offsets):
+        raise CorruptBatchError(f"the index of the queue ends before offset {offsets[-1]}")
+    return list(zip(some["position"].tolist(), some["size"].tolist(), strict=True))
+
+
+def shares(commit_log: CommitLog, units: Units) -> NDArray[np.float64]:
+    """Return for each of these units about how many bytes its message adds to a cut batch. Raises StoreError."""
+    positions, sources = np.unique(units["position"], return_inverse=True)
+    counts = np.array([max(1, commit_log.reading.header_at(int(position)).count) for position in positions.tolist()])
+    return np.asarray(units["size"] / counts[sources], np.float64)
+
+
+def _bytes_of(found: _StoredBatch) -> int:
+    return found.batch.header.plain_size

@@ -1,0 +1,149 @@
+"""The members of shared consumer groups that have an open stream to this node, and their receives that wait.
+
+Members are not replicated: a message is leased to a receive, and a receive that is sent again after a failover names
+the attempt id of the first one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ledger.broker.shared.group_lookup import GroupLookup
+from ledger.broker.shared.leased_batches import LeasedBatch
+from ledger.errors import GroupConflictError, GroupFullError, LedgerError
+from ledger.state import TopicQueueId
+from ledger.state.group_modes import GroupMode
+from ledger.state.lease_table import LeaseChange
+
+# Members of one group with a stream to one node.
+MAX_SHARED_MEMBERS = 10_000
+# Requests of one member that wait for their answers.
+MAX_REQUESTS = 64
+MAX_TAGS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTopic:
+    """A topic that a member reads. `tag_hashes` has the wanted tags; None: all messages. A group that is new in a queue
+    begins at `start_offset`, which may be AT_THE_FIRST or BEHIND_THE_LAST."""
+
+    topic_id: int
+    tag_hashes: frozenset[int] | None
+    start_offset: int
+
+
+@dataclass(slots=True)
+class Receive:
+    """A member waits for messages."""
+
+    number: int
+    max_messages: int
+    max_bytes: int
+    lease_ms: int
+    # By the clock of the event loop.
+    deadline_s: float
+    attempt_id: int
+    # The member sends this receive again, because it has not heard whether the first one got messages.
+    is_repeated: bool
+    # The member does not want messages any more.
+    is_cancelled: bool = False
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a member gets for a request: how many messages each change changed, and the messages of a receive."""
+
+    number: int
+    changed: list[int] | None = None
+    received: Sequence[LeasedBatch] | None = None
+    # How long the leases of `received` still last, in ms.
+    lease_left_ms: int = 0
+    error: LedgerError | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of all batches."""
+        return sum(len(batch.body) for batch in self.received or ())
+
+
+@dataclass(eq=False)
+class SharedMember:
+    """One stream of a member. The stream sends the answers of `outbox`, and ends after an error."""
+
+    consumer_group: str
+    name: str
+    topics: Mapping[int, SharedTopic]
+    lookup: GroupLookup
+    outbox: deque[Answer] = field(default_factory=deque)
+    has_answers: asyncio.Event = field(default_factory=asyncio.Event)
+    # Requests that have no answer yet.
+    requests: int = 0
+    # Bytes of answers that are not sent.
+    unsent_bytes: int = 0
+
+    @property
+    def mode(self) -> GroupMode | None:
+        """The mode of the group, or None if it was deleted."""
+        return self.lookup.mode(self.consumer_group)
+
+    def answer(self, answer: Answer) -> None:
+        """Give an answer to the stream."""
+        self.outbox.append(answer)
+        self.unsent_bytes += answer.size
+        self.has_answers.set()
+
+    def sent(self, answer: Answer) -> None:
+        self.unsent_bytes -= answer.size
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """Changes that a member wants, in their order."""
+
+    member: SharedMember
+    number: int
+    changes: Sequence[tuple[TopicQueueId, LeaseChange]]
+
+
+class GroupMembers:
+    """The members of one group on this node, and their receives that wait, in the order of their arrival."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[SharedMember, None] = {}
+        self.waiting: dict[tuple[SharedMember, int], Receive] = {}
+        # Whether the group has begun in the queues of its members. A new member may bring new topics.
+        self.has_begun = False
+        # How many receives were served, so that each begins with another queue.
+        self.turn = 0
+
+    def add(self, member: SharedMember) -> None:
+        """Add a member. Raises GroupFullError, and GroupConflictError if another member wants other tags of a topic."""
+        if len(self.members) >= MAX_SHARED_MEMBERS:
+            raise GroupFullError(
+                f"Consumer group {self.name!r} has {len(self.members)} members on this node already, which is the "
+                "limit."
+            )
+        for topic_id, topic in member.topics.items():
+            known = next((each.topics[topic_id] for each in self.members if topic_id in each.topics), None)
+            if known is not None and known.tag_hashes != topic.tag_hashes:
+                raise GroupConflictError(
+                    f"Another member of the shared group {self.name!r} reads topic {topic_id} with other tags: all "
+                    "members of a shared group must want the same tags, because each message is handed out once."
+                )
+        self.members[member] = None
+        self.has_begun = False
+
+    def remove(self, member: SharedMember) -> None:
+        self.members.pop(member, None)
+        self.waiting = {key: receive for key, receive in self.waiting.items() if key[0] is not member}
+
+    def topics(self) -> dict[int, SharedTopic]:
+        """Return all topics that members read."""
+        return {topic_id: topic for member in self.members for topic_id, topic in member.topics.items()}
+
+    def put_last(self, member: SharedMember, receive: Receive) -> None:
+        self.waiting[member, receive.number] = receive

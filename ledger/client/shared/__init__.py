@@ -1,0 +1,10 @@
+"""Consumers of shared groups, which lease messages one by one.
+
+shared_message.py   a leased message, and the lease by which it is acknowledged
+share_stream.py     one stream to the leader of one shard
+shard_link.py       repeats requests at the next leader
+lease_keeper.py     extends leases while the program works
+shared_consumer.py  the consumer
+"""
+
+from __future__ import annotations

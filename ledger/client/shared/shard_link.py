@@ -1,0 +1,152 @@
+"""The connection of a member of a shared group to one shard: it finds the leader, opens a stream, and repeats
+requests at the next leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.shared.share_stream import OPENING_S, ShareStream
+from ledger.errors import LedgerError, RequestTimeoutError
+from ledger.v1 import consumer_group_pb2
+
+# A leader that does not answer a request for this time is not the leader any more, or is suspended.
+ANSWER_S = 10.0
+
+Result = TypeVar("Result")
+
+
+class Ask:
+    """One receive that is under way. `cancel` makes it return soon."""
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        self.stream: ShareStream | None = None
+        self.number = 0
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        if self.stream is not None:
+            self.stream.cancel(self.number)
+
+
+class ShardLink:
+    """The member's link to the leader of one shard."""
+
+    def __init__(
+        self, client: ClusterClient, shard: int, opening: Callable[[int], consumer_group_pb2.ShareOpening]
+    ) -> None:
+        """`opening(shard)` returns the first request of a stream."""
+        self.shard = shard
+        self._client = client
+        self._opening = opening
+        self._stream: ShareStream | None = None
+        # Only one task opens the stream.
+        self._lock = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Open the stream, and repeat it until the client's request timeout. Raises LedgerError."""
+        await self._repeated(self._opened, self._client.request_timeout_ms / 1000)
+
+    async def change(self, changes: Sequence[consumer_group_pb2.WantedChange]) -> list[int]:
+        """Send changes, and return how many messages each of them changed. After a failover a change that counted may
+        be told as one that did not. Raises LedgerError."""
+
+        async def attempt() -> list[int]:
+            stream = await self._opened()
+            _, changed, _ = stream.send(changes, None)
+            assert changed is not None, "the request has changes"
+            return list((await _answer(stream, changed, ANSWER_S)).changed)
+
+        return await self._repeated(attempt, self._client.request_timeout_ms / 1000)
+
+    async def receive(
+        self, ask: Ask, wanted: consumer_group_pb2.Receive, changes: Sequence[consumer_group_pb2.WantedChange] = ()
+    ) -> consumer_group_pb2.ShareResponse:
+        """Wait for messages. `changes` ride on the request. Raises LedgerError."""
+        attempts = 0
+
+        async def attempt() -> consumer_group_pb2.ShareResponse:
+            nonlocal attempts
+            stream = await self._opened()
+            if ask.is_cancelled and not attempts:
+                return consumer_group_pb2.ShareResponse()
+            again = consumer_group_pb2.Receive()
+            again.CopyFrom(wanted)
+            again.repeated_attempt = attempts > 0
+            attempts += 1
+            ask.stream = stream
+            ask.number, changed, received = stream.send(changes, again)
+            assert received is not None, "the request has a receive"
+            if ask.is_cancelled:
+                stream.cancel(ask.number)
+            wait_s = wanted.max_wait_ms / 1000 + ANSWER_S
+            if changed is not None:
+                await _answer(stream, changed, ANSWER_S)
+            return await _answer(stream, received, wait_s)
+
+        return await self._repeated(attempt, (wanted.max_wait_ms + self._client.request_timeout_ms) / 1000)
+
+    async def close(self) -> None:
+        if self._stream is not None:
+            await self._stream.close()
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[Result]], most_s: float) -> Result:
+        """Call `attempt` until it succeeds, fails in a way that another attempt cannot help, or `most_s` has passed."""
+        loop = asyncio.get_running_loop()
+        deadline, failures = loop.time() + most_s, 0
+        while True:
+            self._client.check_open()
+            try:
+                return await attempt()
+            except LedgerError as error:
+                failures += 1
+                wait_s = self._client.backoff.wait_ms(failures) / 1000
+                if not error.retriable or loop.time() + wait_s >= deadline:
+                    raise self._client.routes.table.with_names(error) from None
+            await asyncio.sleep(wait_s)
+
+    async def _opened(self) -> ShareStream:
+        """Return an open stream to the shard's leader. Raises LedgerError."""
+        async with self._lock:
+            routes = self._client.routes
+            address = routes.table.leader_address(self.shard)
+            stream = self._stream
+            if stream is not None and stream.error is not None:
+                routes.note(self.shard, stream.address, stream.error)
+                self._stream, stream = None, None
+                address = routes.table.leader_address(self.shard)
+            if stream is not None:
+                return stream
+            if address is None:
+                routes.refresh_soon()
+                raise no_leader(self.shard)
+            stream = ShareStream(address, self._client.connections.stub(address), self._opening(self.shard))
+            try:
+                async with asyncio.timeout(OPENING_S):
+                    await asyncio.shield(stream.opened)
+            except LedgerError as error:
+                routes.note(self.shard, address, error)
+                raise
+            except TimeoutError:
+                late = RequestTimeoutError(f"Node {address} did not open a stream within {OPENING_S:g} s.")
+                await stream.close()
+                routes.note(self.shard, address, late)
+                raise late from None
+            self._stream = stream
+            return stream
+
+
+async def _answer(
+    stream: ShareStream, future: asyncio.Future[consumer_group_pb2.ShareResponse], most_s: float
+) -> consumer_group_pb2.ShareResponse:
+    """Return an answer, or end the stream if there is none in time. Raises LedgerError."""
+    try:
+        async with asyncio.timeout(most_s):
+            return await future
+    except TimeoutError:
+        error = RequestTimeoutError(f"Node {stream.address} did not answer within {most_s:g} s.")
+        stream.breaks(error)
+        raise error from None

@@ -1,0 +1,497 @@
+"""The asyncio consumer of a shared group: the members lease messages one by one from all queues of their topics.
+
+    receive       messages are leased to this member for a time
+    ack           a message is consumed, and nobody receives it again
+    nack          the member does not consume it: it is handed out again, at once or after a delay
+    extend        the member needs more time
+
+A message whose lease ends is handed out again, to any member. After `max_attempts` of the group it goes to the dead
+letters. Every change is an entry of the log, so it survives a failover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import os
+import random
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Generic, Literal, cast
+
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.environment import cluster_of
+from ledger.client.connection.lifetime import AsyncLifetime, security_in
+from ledger.client.consumer.tags import wanted_tags
+from ledger.client.group.assigned_queues import prepare_retries
+from ledger.client.records import Received
+from ledger.client.shared.lease_keeper import LeaseKeeper
+from ledger.client.shared.shard_link import Ask, ShardLink
+from ledger.client.shared.shared_message import (
+    ACKNOWLEDGE,
+    EXTEND,
+    GIVE_BACK,
+    PUT_OFF,
+    SharedMessage,
+    changes_of,
+    leased_messages,
+    with_value,
+)
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
+from ledger.hashing import tag_hash
+from ledger.shared import DEFAULT_LEASE_MS, MAX_LEASE_MS, MAX_RECEIVED, MAX_RECEIVED_BYTES, MAX_WAIT_MS, validate_lease
+from ledger.topics import topic_names
+from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledgermq.client.shared_consumer")
+
+SharedStart = Literal["earliest", "latest"]
+
+# Changes of one request.
+_CHANGES_AT_ONCE = 500
+# How long a consumer that stops waits for the answers to its receives.
+_STOP_S = 2.0
+
+# A coroutine function, or a plain function that may take long.
+SharedListener = Callable[[SharedMessage[Received]], Awaitable[object] | object]
+SharedMessages = SharedMessage[Any] | Iterable[SharedMessage[Any]]
+
+
+class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
+    """An asyncio client that consumes topics together with the other members of the shared group `group`. Create the
+    group first: `ledgermq group create NAME --mode shared`, or `create_consumer_group` of an admin client.
+
+    `receive` leases messages to this member. The program acknowledges each of them with `ack`, or gives it up for now
+    with `nack`. An iteration does this by itself: it acknowledges a message when the program asks for the next one, and
+    extends the lease until then.
+
+    group                the shared group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
+    bootstrap_servers    "host:port,host:port" or a list of addresses; one reachable address is enough
+    order                "key": the group must have order by key, so messages with one key are handed out one after
+                         another. None (default): either
+    start                where the group begins with a queue that it has never consumed: "earliest" (default) or
+                         "latest"
+    tags                 receive only messages with one of these tags, such as "paid || refunded"; None (default) or
+                         "*": all messages. Equal for all members of the group
+    lease_ms             how long a message is leased, if `receive` does not say it (default 30,000)
+    prefetch             how many messages an iteration leases at a time (default 32)
+    max_bytes            about how many bytes one receive may have (default 1 MiB)
+    deserializer         a function such as json.loads, which makes the `value` of each message from its bytes (default
+                         None). If it fails, reading raises its error, and the lease of the message ends in its time
+    check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
+    """
+
+    def __init__(
+        self,
+        *topics: str | Iterable[str],
+        group: str,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        order: Literal["key"] | None = None,
+        start: SharedStart = "earliest",
+        tags: str | Iterable[str] | None = None,
+        lease_ms: int = DEFAULT_LEASE_MS,
+        prefetch: int = 32,
+        max_bytes: int = 1024 * 1024,
+        deserializer: Callable[[bytes], Received] | None = None,
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        tls: bool | None = None,
+        ca: str | Path | None = None,
+        client_certificate: str | Path | None = None,
+        client_key: str | Path | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        password_file: str | Path | None = None,
+        token: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
+        validate_group_name(group)
+        validate_lease(lease_ms)
+        if start not in ("earliest", "latest"):
+            raise InvalidArgumentError(f'start is "{start}": it must be "earliest" or "latest".')
+        if order not in (None, "key"):
+            raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
+        if not 1 <= prefetch <= MAX_RECEIVED or not 1 <= max_bytes <= MAX_RECEIVED_BYTES:
+            raise InvalidArgumentError(
+                f"prefetch is {prefetch} and max_bytes is {max_bytes}: they must be 1 to {MAX_RECEIVED} and 1 to "
+                f"{MAX_RECEIVED_BYTES}."
+            )
+        self._group, self._order = group, order
+        self._names = topic_names(topics)
+        self._start_offset = AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST
+        self._tag_hashes = tuple(sorted(map(tag_hash, wanted_tags(tags) or ())))
+        self._lease_ms, self._prefetch, self._max_bytes = lease_ms, prefetch, max_bytes
+        self._deserializer, self._check_crcs = deserializer, check_crcs
+        client_id = client_id or f"ledgermq-{os.getpid()}"
+        self._name = f"{client_id}-{environment.new_producer_id():016x}".replace(" ", "_")
+        self._client = ClusterClient(
+            servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            rng=rng or random.Random(),
+            environment=environment,
+        )
+        # By shard.
+        self._links: dict[int, ShardLink] = {}
+        # Topic names by id.
+        self._topic_names: dict[int, str] = {}
+        self._next_link = 0
+        # SharedMessages that arrived for a receive that wanted no more. The next receive gets them.
+        self._surplus: deque[SharedMessage[bytes]] = deque()
+        # Receives that are under way, with their tasks.
+        self._asks: dict[asyncio.Task[None], Ask] = {}
+        # The iteration: messages that it hands out next, the message in hand, and messages to acknowledge.
+        self._ahead: deque[SharedMessage[Received]] = deque()
+        self._in_hand: SharedMessage[Received] | None = None
+        self._finished: list[SharedMessage[Any]] = []
+        self._keeper = LeaseKeeper(self._extend_again, lease_ms)
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_ending = False
+
+    # -- the life cycle
+
+    async def start(self) -> None:
+        """Connect, and join the shared group.
+
+        Raises UnknownTopicError, UnknownGroupError, GroupConflictError, PermissionDeniedError or UnavailableError."""
+        await self._client.start()
+        try:
+            await prepare_retries(self._client, self._group)
+            for link in await self._current_links():
+                await link.open()
+        except BaseException:
+            await self._close_links()
+            await self._client.close()
+            raise
+        self._keeping = asyncio.create_task(self._keeper.run(), name=f"leases of shared group {self._group}")
+
+    async def stop(self) -> None:
+        """Give back the messages that were not handed out, acknowledge those that the iteration has finished, and close
+        the connections. SharedMessages in hand keep their leases. The call is idempotent."""
+        if not self._client.started:
+            return
+        self.stop_reading()
+        if self._keeping is not None:
+            self._keeping.cancel()
+        for ask in self._asks.values():
+            ask.cancel()
+        if self._asks:
+            await asyncio.wait(list(self._asks), timeout=_STOP_S)
+        with contextlib.suppress(LedgerError):
+            await self._send(self._finished, ACKNOWLEDGE)
+            await self._send([*self._surplus, *self._ahead], GIVE_BACK)
+        for task in self._asks:
+            task.cancel()
+        await asyncio.gather(*self._asks, return_exceptions=True)
+        await self._close_links()
+        await self._client.close()
+
+    def stop_reading(self) -> None:
+        """Hand out no more messages: an iteration ends after the message in hand, and receive() raises ClosedError. The
+        program can still acknowledge what it has. See also `ledgermq.stop_on_signal`."""
+        self._is_ending = True
+        for ask in self._asks.values():
+            ask.cancel()
+
+    @property
+    def closed(self) -> bool:
+        """True if the consumer was stopped."""
+        return self._client.closed
+
+    @property
+    def member(self) -> str:
+        """This member's name in the group."""
+        return self._name
+
+    # -- receiving
+
+    async def receive(
+        self,
+        max_messages: int = 32,
+        *,
+        lease_ms: int | None = None,
+        max_wait_ms: int = 20_000,
+        ack: SharedMessages = (),
+    ) -> list[SharedMessage[Received]]:
+        """Lease up to `max_messages` messages, and return them. If there are none, wait for messages for up to
+        `max_wait_ms`, and then return an empty list.
+
+        `lease_ms` is how long the messages are leased (None: as the consumer's setting says). The messages of `ack` are
+        acknowledged with the same request. Raises ClosedError after `stop_reading`, and other LedgerErrors."""
+        lease_ms = self._lease_ms if lease_ms is None else lease_ms
+        validate_lease(lease_ms)
+        if not 1 <= max_messages <= MAX_RECEIVED or not 0 <= max_wait_ms <= MAX_WAIT_MS:
+            raise InvalidArgumentError(
+                f"max_messages is {max_messages} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_RECEIVED} "
+                f"and 0 to {MAX_WAIT_MS}."
+            )
+        self._check_reading()
+        finished = as_list(ack)
+        self._keeper.drop(finished)
+        if not self._surplus:
+            await self._receive(max_messages, lease_ms, max_wait_ms, finished)
+        elif finished:
+            await self._send(finished, ACKNOWLEDGE)
+        return self._taken(max_messages)
+
+    async def ack(self, messages: SharedMessages) -> int:
+        """Acknowledge one or more messages, and return when this is committed. Return how many of them counted: a
+        message whose lease ended does not count if another receive got it since. Raises LedgerError."""
+        return await self._send(as_list(messages), ACKNOWLEDGE)
+
+    async def nack(self, messages: SharedMessages, *, delay_ms: int = 0) -> int:
+        """Let one or more messages be handed out again, after `delay_ms`. Return how many of them counted, as `ack`
+        does. Raises LedgerError."""
+        if not 0 <= delay_ms <= MAX_LEASE_MS:
+            raise InvalidArgumentError(f"delay_ms is {delay_ms}: it must be 0 to {MAX_LEASE_MS} (12 hours).")
+        return await self._send(as_list(messages), PUT_OFF, delay_ms)
+
+    async def extend(self, messages: SharedMessages, *, lease_ms: int | None = None) -> int:
+        """Let the leases of one or more messages end `lease_ms` from now on (None: as the consumer's setting says).
+        Return how many of them counted, as `ack` does. Raises LedgerError."""
+        lease_ms = self._lease_ms if lease_ms is None else lease_ms
+        validate_lease(lease_ms)
+        return await self._extend(as_list(messages), lease_ms)
+
+    # -- iteration
+
+    def __aiter__(self) -> AsyncIterator[SharedMessage[Received]]:
+        return self
+
+    async def __anext__(self) -> SharedMessage[Received]:
+        """Return the next message, and wait for it without a time limit. The message before it is acknowledged, unless
+        the program has called `ack` or `nack` with it. Leases of the iteration are extended by themselves. The
+        iteration ends when the consumer is stopped."""
+        if self._in_hand is not None and self._in_hand in self._keeper:
+            self._keeper.drop([self._in_hand])
+            self._finished.append(self._in_hand)
+        self._in_hand = None
+        while not self._ahead and not self._is_ending:
+            finished, self._finished = self._finished, []
+            try:
+                messages = await self.receive(self._prefetch, ack=finished)
+            except ClosedError:
+                break
+            self._keeper.keep(messages)
+            self._ahead.extend(messages)
+        if self._is_ending:
+            raise StopAsyncIteration
+        self._in_hand = self._ahead.popleft()
+        return self._in_hand
+
+    async def consume(
+        self,
+        listener: SharedListener[Received],
+        *,
+        concurrency: int = 1,
+        retry_delay_ms: int = 10_000,
+    ) -> None:
+        """Call `listener` for each message, up to `concurrency` at a time, until the consumer is stopped. A message is
+        acknowledged when the call returns. If the call raises an exception, the message is handed out again after
+        `retry_delay_ms`. Leases are extended while calls run. A plain function is called in another thread."""
+        if not 1 <= concurrency <= MAX_RECEIVED:
+            raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
+
+        async def work() -> None:
+            while not self._is_ending:
+                try:
+                    messages = await self.receive(1)
+                except ClosedError:
+                    return
+                for message in messages:
+                    await self._call(listener, message, retry_delay_ms)
+
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(concurrency):
+                workers.create_task(work())
+
+    async def _call(
+        self,
+        listener: SharedListener[Received],
+        message: SharedMessage[Received],
+        retry_delay_ms: int,
+    ) -> None:
+        self._keeper.keep([message])
+        try:
+            if inspect.iscoroutinefunction(listener):
+                await listener(message)
+            else:
+                await asyncio.to_thread(listener, message)
+        except Exception as error:
+            log.warning("message %s failed at attempt %d: %r", message.id, message.attempt, error, exc_info=True)
+            await self.nack(message, delay_ms=retry_delay_ms)
+        else:
+            await self.ack(message)
+        finally:
+            self._keeper.drop([message])
+
+    # -- the work
+
+    def _check_reading(self) -> None:
+        self._client.check_open()
+        if self._is_ending:
+            raise ClosedError("This consumer was told to stop reading: it hands out no more messages.")
+
+    async def _receive(
+        self, max_messages: int, lease_ms: int, max_wait_ms: int, finished: list[SharedMessage[Any]]
+    ) -> None:
+        """Ask the shards for messages, and put them into the surplus. The first shard is asked alone, and without a
+        wait; if it has none, all are asked."""
+        links = await self._current_links()
+        riding: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
+        for message in finished:
+            riding[message.lease.shard].append(message)
+        self._next_link += 1
+        first = links[self._next_link % len(links)]
+        others = {shard: some for shard, some in riding.items() if shard != first.shard}
+        sent = [asyncio.ensure_future(self._send(some, ACKNOWLEDGE)) for some in others.values()]
+        try:
+            wait_ms = max_wait_ms if len(links) == 1 else 0
+            await self._ask([first], max_messages, lease_ms, wait_ms, riding[first.shard])
+            if not self._surplus and len(links) > 1 and max_wait_ms:
+                await self._ask(links, max_messages, lease_ms, max_wait_ms)
+        finally:
+            await asyncio.gather(*sent)
+
+    async def _ask(
+        self,
+        links: Sequence[ShardLink],
+        max_messages: int,
+        lease_ms: int,
+        max_wait_ms: int,
+        finished: Sequence[SharedMessage[Any]] = (),
+    ) -> None:
+        """Ask these shards at the same time. Return when one of them has messages, or all have answered. Messages
+        that arrive later go into the surplus, also if the waiting task is cancelled."""
+        tasks = []
+        for link in links:
+            wanted = consumer_group_pb2.Receive(
+                max_messages=max_messages,
+                max_bytes=self._max_bytes,
+                lease_ms=lease_ms,
+                max_wait_ms=max_wait_ms,
+                attempt_id=self._client.environment.new_producer_id(),
+            )
+            ask = Ask()
+            task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
+            self._asks[task] = ask
+            task.add_done_callback(lambda done: self._asks.pop(done, None))
+            tasks.append(task)
+        waiting = set(tasks)
+        try:
+            while waiting and not self._surplus:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if self._surplus:
+                    break
+                for task in done:
+                    task.result()
+        finally:
+            for task in waiting:
+                self._asks[task].cancel()
+        if waiting:  # they answer soon, and may bring messages
+            await asyncio.wait(waiting)
+
+    async def _one(
+        self,
+        link: ShardLink,
+        ask: Ask,
+        wanted: consumer_group_pb2.Receive,
+        finished: Sequence[SharedMessage[Any]],
+    ) -> None:
+        changes = list(changes_of((message.lease for message in finished), ACKNOWLEDGE))
+        response = await link.receive(ask, wanted, changes)
+        ends_s = asyncio.get_running_loop().time() + response.lease_left_ms / 1000
+        for batch in response.batches:
+            name = self._topic_names.get(batch.topic_id, "")
+            self._surplus.extend(leased_messages(link.shard, name, batch, ends_s, check_crc=self._check_crcs))
+
+    def _taken(self, max_messages: int) -> list[SharedMessage[Received]]:
+        """Remove and return the next messages whose leases have not ended."""
+        now_s = asyncio.get_running_loop().time()
+        taken: list[SharedMessage[Received]] = []
+        while self._surplus and len(taken) < max_messages:
+            message = self._surplus.popleft()
+            if message.ends_s > now_s:
+                taken.append(
+                    cast(SharedMessage[Received], message)
+                    if self._deserializer is None
+                    else with_value(message, self._deserializer)
+                )
+        return taken
+
+    async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:
+        """Send changes of leases to the shards of the messages. Return how many messages they changed."""
+        if kind != EXTEND:
+            self._keeper.drop(messages)
+        if not messages:
+            return 0
+        by_shard: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
+        for message in messages:
+            by_shard[message.lease.shard].append(message)
+        counts = await asyncio.gather(
+            *(self._send_to(shard, some, kind, duration_ms) for shard, some in by_shard.items())
+        )
+        return sum(counts)
+
+    async def _send_to(self, shard: int, messages: list[SharedMessage[Any]], kind: int, duration_ms: int) -> int:
+        link = self._links.get(shard)
+        if link is None:
+            raise InvalidArgumentError("This message was not received by this consumer.")
+        changes = list(changes_of((message.lease for message in messages), kind, duration_ms))
+        count = 0
+        for first in range(0, len(changes), _CHANGES_AT_ONCE):
+            count += sum(await link.change(changes[first : first + _CHANGES_AT_ONCE]))
+        return count
+
+    async def _extend(self, messages: Sequence[SharedMessage[Any]], lease_ms: int) -> int:
+        begun_s = asyncio.get_running_loop().time()
+        counted = await self._send(messages, EXTEND, lease_ms)
+        for message in messages:
+            message.ends_s = begun_s + lease_ms / 1000
+        return counted
+
+    async def _extend_again(self, messages: Sequence[SharedMessage[Any]]) -> int:
+        return await self._extend(messages, self._lease_ms)
+
+    async def _current_links(self) -> list[ShardLink]:
+        """Return the links to all shards that have queues of the topics. Raises UnknownTopicError."""
+        shards: dict[int, None] = {}
+        for name in self._names:
+            topic = await self._client.topic(name)
+            self._topic_names[topic.topic_id] = name
+            shards.update(dict.fromkeys(topic.shards))
+        for shard in shards:
+            if shard not in self._links:
+                self._links[shard] = ShardLink(self._client, shard, self._opening)
+        return [self._links[shard] for shard in sorted(shards)]
+
+    def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
+        return consumer_group_pb2.ShareOpening(
+            shard=shard,
+            consumer_group=self._group,
+            member=self._name,
+            by_key=self._order == "key",
+            topics=[
+                consumer_group_pb2.SharedTopic(
+                    topic_id=topic_id, tag_hashes=self._tag_hashes, start_offset=self._start_offset
+                )
+                for topic_id in self._topic_names
+            ],
+        )
+
+    async def _close_links(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:
+    """Return one or more messages as a list. A message is itself a tuple."""
+    return [messages] if isinstance(messages, SharedMessage) else list(messages)

@@ -1,0 +1,86 @@
+"""A message of a shared group, with the lease by which its member acknowledges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from ledger.client.consumer.messages import decoded, messages_of
+from ledger.client.records import Message, Received
+from ledger.v1 import consumer_group_pb2
+
+# The kinds of changes of a lease, as in WantedChange.kind.
+ACKNOWLEDGE, PUT_OFF, GIVE_BACK, EXTEND = 1, 2, 3, 4
+
+
+class MessageLease(NamedTuple):
+    """The lease of one message. `entry` is the index of the entry that granted it, and `resets` says how often the
+    offset of the group had been reset."""
+
+    shard: int
+    topic_id: int
+    queue: int
+    offset: int
+    entry: int
+    resets: int
+
+
+class SharedMessage(Message[Received]):
+    """A message that a SharedConsumer received. It has all fields of a Message."""
+
+    lease: MessageLease
+    # How often the message was handed out to the group, this time included. The number of the first time is 1.
+    attempt: int = 1  # a value, and not the property of Message
+    # When the lease ends, by the clock of the event loop in seconds. The consumer moves it when it extends the lease.
+    ends_s: float
+
+
+def leased_messages(
+    shard: int, topic: str, wire: consumer_group_pb2.SharedBatch, ends_s: float, *, check_crc: bool
+) -> list[SharedMessage[bytes]]:
+    """Return the messages of one batch. Raises CorruptBatchError, UnsupportedBatchError."""
+    batch = decoded(wire.body, topic, wire.queue, wire.base_offset, check_crc=check_crc)
+    plain = messages_of(
+        batch,
+        topic=topic,
+        queue=wire.queue,
+        base_offset=wire.base_offset,
+        term=0,
+        append_time_ms=wire.append_time_ms,
+    )
+    found = []
+    for message, attempt in zip(plain, wire.attempts, strict=True):
+        leased: SharedMessage[bytes] = SharedMessage._make(message)
+        leased.lease = MessageLease(shard, wire.topic_id, wire.queue, message.offset, wire.lease, wire.resets)
+        leased.attempt, leased.ends_s = attempt, ends_s
+        found.append(leased)
+    return found
+
+
+def with_value(message: SharedMessage[bytes], deserializer: Callable[[bytes], Any]) -> SharedMessage[Any]:
+    """Return the message with the value that the deserializer makes."""
+    changed: SharedMessage[Any] = SharedMessage._make((*message[:6], deserializer(message.value), *message[7:]))
+    changed.lease, changed.attempt, changed.ends_s = message.lease, message.attempt, message.ends_s
+    return changed
+
+
+def changes_of(
+    leases: Iterable[MessageLease], kind: int, duration_ms: int = 0
+) -> Iterator[consumer_group_pb2.WantedChange]:
+    """Yield the changes of these leases, one for each run of neighbouring messages with the same lease. The leases are
+    of one shard."""
+    ordered = sorted(leases)
+    numbered = enumerate(ordered)
+    for _, run in groupby(numbered, key=lambda each: (each[1]._replace(offset=0), each[1].offset - each[0])):
+        some = [lease for _, lease in run]
+        yield consumer_group_pb2.WantedChange(
+            kind=kind,
+            topic_id=some[0].topic_id,
+            queue=some[0].queue,
+            first=some[0].offset,
+            size=len(some),
+            lease=some[0].entry,
+            resets=some[0].resets,
+            duration_ms=duration_ms,
+        )
