@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from ledger.client.sync.request_clients import Requester, Responder
     from ledger.client.sync.shared_consumer import SharedConsumer
     from ledger.client.sync.transactions import Transaction
-    from ledger.client.transactions.records import CheckedTransaction, PreparedMessage
+    from ledger.client.transactions.records import CheckedTransaction, PreparedMessage, TransactionDescription
     from ledger.client.transactions.transaction import AsyncTransaction, TransactionState
     from ledger.errors import LedgerError
     from ledgermq import errors
@@ -139,6 +139,7 @@ _HOMES = {
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
     "Transaction": "ledger.client.sync.transactions",
+    "TransactionDescription": "ledger.client.transactions.records",
     "TransactionState": "ledger.client.transactions.transaction",
     "UnplacedMessage": "ledger.client.producer.queue_selector",
     "UserSummary": "ledger.client.admin.users_admin",
@@ -197,6 +198,7 @@ __all__ = [
     "TopicDescription",
     "TopicQueue",
     "Transaction",
+    "TransactionDescription",
     "TransactionState",
     "UnplacedMessage",
     "UserSummary",

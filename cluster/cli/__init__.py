@@ -69,6 +69,9 @@ _COMMANDS = {
     "message": CommandEntry(
         "cluster.cli.messages.message", "message", "Get one message by its offset, or find messages by key."
     ),
+    "transaction": CommandEntry(
+        "cluster.cli.messages.transaction", "transaction", "List, show, commit and roll back transactions."
+    ),
     "timer": CommandEntry(
         "cluster.cli.messages.timer", "timer", "List, show and cancel messages that wait for their delivery times."
     ),

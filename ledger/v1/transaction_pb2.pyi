@@ -52,16 +52,18 @@ class EndTransactionsRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., ends: _Optional[_Iterable[_Union[TransactionEnd, _Mapping]]] = ...) -> None: ...
 
 class TransactionEnd(_message.Message):
-    __slots__ = ("transaction", "topic_id", "commit", "halves")
+    __slots__ = ("transaction", "topic_id", "commit", "halves", "find_halves")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     HALVES_FIELD_NUMBER: _ClassVar[int]
+    FIND_HALVES_FIELD_NUMBER: _ClassVar[int]
     transaction: int
     topic_id: int
     commit: bool
     halves: _containers.RepeatedCompositeFieldContainer[NamedHalf]
-    def __init__(self, transaction: _Optional[int] = ..., topic_id: _Optional[int] = ..., commit: _Optional[bool] = ..., halves: _Optional[_Iterable[_Union[NamedHalf, _Mapping]]] = ...) -> None: ...
+    find_halves: bool
+    def __init__(self, transaction: _Optional[int] = ..., topic_id: _Optional[int] = ..., commit: _Optional[bool] = ..., halves: _Optional[_Iterable[_Union[NamedHalf, _Mapping]]] = ..., find_halves: _Optional[bool] = ...) -> None: ...
 
 class NamedHalf(_message.Message):
     __slots__ = ("shard", "number")

@@ -8,6 +8,7 @@ This package contains, in reading order:
     consume.py             `ledgermq consume`
     group_consumption.py   `ledgermq consume --group`
     timer.py               `ledgermq timer`: messages that wait for their delivery times
+    transaction.py         `ledgermq transaction`: transactions that are open
     message.py             `ledgermq message`: one message by its offset, or messages by key
     message_writer.py, line_template.py                  how messages are printed
 """

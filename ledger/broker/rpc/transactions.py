@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from grpc import StatusCode, aio
@@ -84,6 +85,10 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         transactions = self._of(request.shard)
         ends = [self._end(each) for each in request.ends]
         with storage_checked(UNREADABLE):
+            for place, each in enumerate(request.ends):
+                if each.commit and each.find_halves:
+                    halves = await transactions.finder.halves_of(each.transaction)
+                    ends[place] = replace(ends[place], halves=halves)
             results = await transactions.ends.end_all(ends)
         response.results.extend(map(_ended, results))
 

@@ -20,11 +20,11 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.transaction_admission import is_open
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, TransactionEnds
+from ledger.broker.transactions.finding import HalfFinder
 from ledger.broker.transactions.halves import read_half
-from ledger.broker.transactions.other_shards import OtherShards
 from ledger.broker.transactions.settling import HalfSettling
 from ledger.errors import LedgerError
-from ledger.state import HalfBatch, HalfName
+from ledger.state import HalfBatch
 from ledger.state.commands import CountUnknown
 from ledger.transactions import TransactionOutcome
 from store import StoreError
@@ -59,18 +59,16 @@ class TransactionChecks:
         ends: TransactionEnds,
         settling: HalfSettling,
         checkers: Checkers,
-        others: OtherShards,
-        shards: Callable[[], list[int]],
+        finder: HalfFinder,
         monotonic_s: Callable[[], float],
         settings: CheckSettings,
     ) -> None:
-        """`shards()` returns the numbers of all shards. `monotonic_s` is a clock in seconds."""
+        """`monotonic_s` is a clock in seconds."""
         self._replica = replica
         self._ends = ends
         self._settling = settling
         self._checkers = checkers
-        self._others = others
-        self._shards = shards
+        self._finder = finder
         self._monotonic_s = monotonic_s
         self._settings = settings
         # When a transaction is asked for again. A new leader begins with none.
@@ -145,7 +143,8 @@ class TransactionChecks:
             log.info("a producer of group %s did not answer a check within %.0f s", half.group, ANSWER_S)
             return
         if outcome is not None:
-            halves = await self._halves(half.number) if outcome else ()
+            # The producer is silent, so it has sent all half batches.
+            halves = await self._finder.halves_of(half.number) if outcome else ()
             await self._ends.end(TransactionEnd(half.number, None, outcome, halves))
             return
         projected = self._replica.check_leads(0)
@@ -153,12 +152,3 @@ class TransactionChecks:
             await self._replica.propose_checked(CountUnknown((half.number,)))
             if half.unknowns + 1 >= self._settings.most:
                 await self._give_up(half.number)
-
-    async def _halves(self, transaction: int) -> tuple[HalfName, ...]:
-        """Return all half batches of a transaction. Its producer is silent, so it has sent all of them."""
-        shard = self._replica.shard
-        own = [HalfName(shard, half.number) for half in self._replica.state.transactions.halves_of(transaction)]
-        others = [each for each in self._shards() if each != shard]
-        found = await asyncio.gather(*[self._others.find_halves(each, shard, transaction) for each in others])
-        elsewhere = [HalfName(each, number) for each, numbers in zip(others, found, strict=True) for number in numbers]
-        return (*own, *elsewhere)

@@ -10,6 +10,7 @@ from ledger.broker.transactions.answering import ShardAnswers
 from ledger.broker.transactions.checkers import Checkers
 from ledger.broker.transactions.checking import CheckSettings, TransactionChecks
 from ledger.broker.transactions.ends import TransactionEnds
+from ledger.broker.transactions.finding import HalfFinder
 from ledger.broker.transactions.other_shards import OtherShards
 from ledger.broker.transactions.settling import HalfSettling
 
@@ -26,13 +27,14 @@ class ShardTransactions:
         monotonic_s: Callable[[], float],
         settings: CheckSettings,
     ) -> None:
-        """The arguments are those of `TransactionChecks`."""
+        """`shards()` returns the numbers of all shards. `monotonic_s` is a clock in seconds."""
         self.replica = replica
         self.ends = TransactionEnds(replica)
         self.settling = HalfSettling(replica, others, monotonic_s)
         self.answers = ShardAnswers(replica, self.settling)
+        self.finder = HalfFinder(replica, others, shards)
         self._checks = TransactionChecks(
-            replica, self.ends, self.settling, checkers, others, shards, monotonic_s, settings
+            replica, self.ends, self.settling, checkers, self.finder, monotonic_s, settings
         )
         self.ends.on_commit = self.settling.look_soon
         replica.on_transaction_news = self.settling.look_soon

@@ -22,6 +22,12 @@ from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
+from ledger.client.admin.transactions_admin import (
+    MAX_TRANSACTIONS,
+    end_transaction,
+    get_transaction,
+    list_transactions,
+)
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
 from ledger.client.admin.waiting_messages import MAX_WAITING, WaitingWanted, get_waiting, list_waiting
 from ledger.client.connection.channels import failure
@@ -44,6 +50,7 @@ from ledger.client.records import (
     TopicQueue,
     WaitingMessage,
 )
+from ledger.client.transactions.records import TransactionDescription
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
 from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_topic_name
@@ -258,6 +265,41 @@ class AsyncAdmin(AsyncLifetime):
         is the `handle` of the receipt of the message, or of a list. Raises InvalidArgumentError if it is no handle."""
         self._client.check_open()
         return await get_waiting(self._client, handle)
+
+    async def transactions(self, group: str | None = None, *, limit: int = 100) -> list[TransactionDescription]:
+        """Return transactions that are open, the oldest first.
+
+            group  only transactions of this producer group; None (default): of all groups
+            limit  how many are returned at most, 1 to 10,000 (default 100)
+
+        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError.
+        """
+        self._client.check_open()
+        if not 1 <= limit <= MAX_TRANSACTIONS:
+            raise InvalidArgumentError(f"limit is {limit}: it must be 1 to {MAX_TRANSACTIONS:,}.")
+        return await list_transactions(self._client, group, limit)
+
+    async def transaction(self, transaction: str) -> TransactionDescription | None:
+        """Return a transaction with its messages, if it is open, or with its outcome, if it ended less than a day ago.
+        Return None if it is unknown, or if the user may not read its topic. Raises InvalidArgumentError if
+        `transaction` is no id."""
+        self._client.check_open()
+        return await get_transaction(self._client, transaction)
+
+    async def commit_transaction(self, transaction: str) -> None:
+        """Commit a transaction with all its messages. The program that began it must be dead: otherwise messages that
+        it is sending may be left out. If the transaction was committed before, do nothing.
+
+        Raises TransactionEndedError if it ended otherwise, UnknownTransactionError, or InvalidArgumentError.
+        """
+        self._client.check_open()
+        await end_transaction(self._client, transaction, commit=True)
+
+    async def rollback_transaction(self, transaction: str) -> None:
+        """Roll a transaction back. If it was rolled back before, do nothing. Raises TransactionEndedError if it ended
+        otherwise, UnknownTransactionError, or InvalidArgumentError."""
+        self._client.check_open()
+        await end_transaction(self._client, transaction, commit=False)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.

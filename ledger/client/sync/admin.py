@@ -30,6 +30,7 @@ from ledger.client.records import (
     WaitingMessage,
 )
 from ledger.client.sync.loop_thread import started, stopped
+from ledger.client.transactions.records import TransactionDescription
 from ledger.holds import DEFAULT_TTL_MS
 
 
@@ -154,6 +155,35 @@ class Admin(Lifetime):
         """Return a waiting message with its value and headers, or None if no message with this handle waits. `handle`
         is the `handle` of the receipt of the message, or of a list. Raises InvalidArgumentError if it is no handle."""
         return self._thread.run(self._client.waiting_message(handle))
+
+    def transactions(self, group: str | None = None, *, limit: int = 100) -> list[TransactionDescription]:
+        """Return transactions that are open, the oldest first.
+
+            group  only transactions of this producer group; None (default): of all groups
+            limit  how many are returned at most, 1 to 10,000 (default 100)
+
+        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError.
+        """
+        return self._thread.run(self._client.transactions(group, limit=limit))
+
+    def transaction(self, transaction: str) -> TransactionDescription | None:
+        """Return a transaction with its messages, if it is open, or with its outcome, if it ended less than a day ago.
+        Return None if it is unknown, or if the user may not read its topic. Raises InvalidArgumentError if
+        `transaction` is no id."""
+        return self._thread.run(self._client.transaction(transaction))
+
+    def commit_transaction(self, transaction: str) -> None:
+        """Commit a transaction with all its messages. The program that began it must be dead: otherwise messages that
+        it is sending may be left out. If the transaction was committed before, do nothing.
+
+        Raises TransactionEndedError if it ended otherwise, UnknownTransactionError, or InvalidArgumentError.
+        """
+        self._thread.run(self._client.commit_transaction(transaction))
+
+    def rollback_transaction(self, transaction: str) -> None:
+        """Roll a transaction back. If it was rolled back before, do nothing. Raises TransactionEndedError if it ended
+        otherwise, UnknownTransactionError, or InvalidArgumentError."""
+        self._thread.run(self._client.rollback_transaction(transaction))
 
     def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.

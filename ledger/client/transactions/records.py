@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from ledger.client.records import TopicQueue
+
 # How a transaction ended, or shall end, or "unknown" if a checker cannot tell yet.
 CheckResult = Literal["commit", "rollback", "unknown"]
 
@@ -38,3 +40,25 @@ class CheckedTransaction:
 
 
 TransactionChecker = Callable[[CheckedTransaction], CheckResult | Awaitable[CheckResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transaction, as the leader of its decision shard knows it.
+
+    `state` is "open", "committed", "rolled back" or "dead letters". `since` is the time of its first message, and
+    `ended` that of its end; both are in UTC. `unknowns` is how often a producer answered that it does not know the
+    outcome. `queues`, `message_count` and `size` (bytes) are those of the batches that wait in the decision shard: a
+    transaction over several shards has more. `messages` is empty in lists.
+    """
+
+    id: str
+    state: str
+    group: str
+    since: datetime
+    ended: datetime | None
+    unknowns: int
+    queues: tuple[TopicQueue, ...]
+    message_count: int
+    size: int
+    messages: tuple[PreparedMessage, ...] = ()
