@@ -86,12 +86,14 @@ class GroupChecks:
         """Answer checks until the stream ends. Raises LedgerError."""
         call: Any = self._client.connections.stub(address).CheckTransactions()
         answers: set[asyncio.Task[None]] = set()
+        # A call takes one write at a time, and ends if it gets two.
+        writing = asyncio.Lock()
         try:
             await call.write(transaction_pb2.CheckAnswer(producer_group=self._group))
             while (check := await call.read()) is not grpc.aio.EOF:
                 if check.HasField("error"):
                     raise from_wire(check.error)
-                task = asyncio.get_running_loop().create_task(self._answer(call, check))
+                task = asyncio.get_running_loop().create_task(self._answer(call, writing, check))
                 answers.add(task)
                 task.add_done_callback(answers.discard)
             raise UnavailableError(f"node {address} has ended the stream of checks")
@@ -105,11 +107,12 @@ class GroupChecks:
             await asyncio.gather(*answers, return_exceptions=True)
             call.cancel()
 
-    async def _answer(self, call: Any, check: transaction_pb2.TransactionCheck) -> None:
+    async def _answer(self, call: Any, writing: asyncio.Lock, check: transaction_pb2.TransactionCheck) -> None:
         async with self._running:
             outcome = await self._outcome(check)
         try:
-            await call.write(transaction_pb2.CheckAnswer(check=check.check, outcome=_OUTCOMES[outcome]))
+            async with writing:
+                await call.write(transaction_pb2.CheckAnswer(check=check.check, outcome=_OUTCOMES[outcome]))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             log.info("the answer to a check was lost (the cluster asks again): %s", error)
 
