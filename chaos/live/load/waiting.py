@@ -27,8 +27,8 @@ from ledger.timed import moment
 
 # The share of messages that are due at a shared moment, and the share whose delivery time has passed.
 _SHARED, _PAST = 0.5, 0.1
-# The share of acknowledged messages that are cancelled.
-_CANCELLED = 0.3
+# The share of acknowledged calls of which some messages are cancelled.
+_CALLS_CANCELLED = 0.5
 # A cancel begins at most so long after the delivery time.
 _TOO_LATE_S = 0.2
 _UNIQUE_BYTES = 16
@@ -62,10 +62,10 @@ class _WaitingLoad:
                 except LedgerError:
                     await asyncio.sleep(_AGAIN_S)
                     continue
-                for one in ranges:
-                    for handle, due in zip(one.handles, one.deliver_at, strict=True):
-                        if self._random.random() < _CANCELLED:
-                            cancels.create_task(self._cancel(handle, due))
+                if self._random.random() < _CALLS_CANCELLED:
+                    sent = [pair for one in ranges for pair in zip(one.handles, one.deliver_at, strict=True)]
+                    chosen = self._random.sample(sent, self._random.randint(1, len(sent)))
+                    cancels.create_task(self._cancel(chosen))
 
     def _message(self) -> OutgoingMessage:
         value = self._random.randbytes(_UNIQUE_BYTES) + mixed_payload(self._random, self._spec.largest_bytes)
@@ -78,12 +78,14 @@ class _WaitingLoad:
         later_ms = now_ms + self._random.randrange(LONGEST_DELAY_MS - SHARED_MS)
         return later_ms + -later_ms % SHARED_MS if chance < _PAST + _SHARED else later_ms
 
-    async def _cancel(self, handle: str, due: datetime) -> None:
-        most_s = max(0.0, due.timestamp() - _wall_ms() / 1000) + _TOO_LATE_S
+    async def _cancel(self, chosen: list[tuple[str, datetime]]) -> None:
+        """Cancel these messages, given with their delivery times, until shortly after one of these times."""
+        due_s = self._random.choice(chosen)[1].timestamp()
+        most_s = max(0.0, due_s - _wall_ms() / 1000) + _TOO_LATE_S
         await waited(self._stop, self._random.uniform(0, most_s))
         if not self._stop.is_set():
             with suppress(LedgerError):
-                await self._producer.cancel(handle)
+                await self._producer.cancel_many([handle for handle, _ in chosen])
 
 
 def _wall_ms() -> int:

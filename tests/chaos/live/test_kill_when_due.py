@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -27,7 +28,9 @@ class Clock:
         self.now_ms += 1000 * seconds
 
 
-def strike(monkeypatch: pytest.MonkeyPatch, now_ms: int, waiting: int, seed: int = 1) -> tuple[str, list[int], int]:
+def strike(
+    monkeypatch: pytest.MonkeyPatch, now_ms: int, waiting: int, seed: int = 1, answers_after_ms: Sequence[float] = ()
+) -> tuple[str, list[int], int]:
     """Return the evidence, when nodes were killed, and before which time the waiting messages were counted, in ms after
     `START_MS`."""
     clock, killed, asked = Clock(START_MS + now_ms), list[int](), list[int]()
@@ -39,6 +42,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, now_ms: int, waiting: int, seed: int
 
     def count(before_ms: int) -> int:
         asked.append(before_ms - START_MS)
+        clock.now_ms += answers_after_ms[len(asked) - 1] if answers_after_ms else 0
         return waiting
 
     environment = cast("Any", SimpleNamespace(kill=kill))
@@ -67,5 +71,12 @@ def test_it_takes_the_time_after_the_next_if_that_is_too_near(monkeypatch: pytes
 
 def test_it_kills_nobody_if_nothing_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence, killed, _ = strike(monkeypatch, 0, 0)
-    assert evidence == "no message was due"
+    assert evidence == "no message was due, or the nodes did not say so in time"
     assert killed == []
+
+
+def test_it_takes_the_next_time_if_the_nodes_answer_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, (at_ms,), _ = strike(monkeypatch, 0, 31, answers_after_ms=[600, 50])
+    assert 2 * SHARED_MS - 20 <= at_ms <= 2 * SHARED_MS + 120
+    evidence, killed, _ = strike(monkeypatch, 0, 31, answers_after_ms=[600, 700, 800])
+    assert (evidence[:18], killed) == ("no message was due", [])
