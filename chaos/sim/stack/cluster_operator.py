@@ -75,7 +75,7 @@ class SimOperator:
         # Whether a trim is in progress.
         self._trims = False
         self._loop = loop
-        self._process = process
+        self.process = process
         self._nodes = cluster.nodes
         self._rosters = cluster.rosters
         self._workload = cluster.workload
@@ -98,7 +98,7 @@ class SimOperator:
     def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
         if not self.busy:
             self.busy = True
-            life = self._process.life
+            life = self.process.life
             life.deliver(lambda: life.create_task(self._take(step, kind, random)))
 
     async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
@@ -203,7 +203,7 @@ class SimOperator:
 
     def alter_topic(self, random: Random) -> None:
         """Give a topic one or two more queues, unless the topic already has many queues."""
-        life = self._process.life
+        life = self.process.life
         life.deliver(lambda: life.create_task(self._alter_topic(random)))
 
     async def _alter_topic(self, random: Random) -> None:
@@ -230,7 +230,7 @@ class SimOperator:
         if candidates:
             self._trims = True
             to = random.choice(candidates)
-            life, keep_bytes = self._process.life, leader.replica.log.end - to.position
+            life, keep_bytes = self.process.life, leader.replica.log.end - to.position
             life.deliver(lambda: life.create_task(self._trim(shard, random, keep_bytes)))
 
     async def _trim(self, shard: int, random: Random, keep_bytes: int) -> None:
@@ -253,5 +253,5 @@ class SimOperator:
 
     def _admin(self, random: Random) -> AsyncAdmin:
         bootstrap = [self._addresses[node.node] for node in self._rosters.present]
-        environment = self._process.environment
+        environment = self.process.environment
         return within(environment, AsyncAdmin)(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random)

@@ -3,6 +3,7 @@ the cluster does and with what clients are told.
 
     waits ──> delivered    once, in its queue, not before the clocks of a majority have passed its time
           ──> cancelled    never delivered; a client that was told True can rely on it
+          ──> dropped      when its topic was deleted in its shard, and its time has come
 
 The model follows the entries of each shard by itself. It asks no node, except for the wall clocks, which belong to the
 world.
@@ -57,8 +58,8 @@ class TimedTruth:
     ) -> None:
         """`is_exact` is True if no clock runs fast or slow in this run."""
         self.counts = Counter[str]()
-        # Called when entries of a shard that deliver messages are committed.
-        self.on_delivery: Callable[[int], None] = lambda shard: None
+        # Each is called with the shard when entries that deliver messages are committed.
+        self.on_delivery: list[Callable[[int], None]] = []
         self._fail = fail
         self._now_s = now_s
         self._rosters = rosters
@@ -73,6 +74,8 @@ class TimedTruth:
         # By shard, the cursor, and the delivered messages that it does not cover yet: identity -> delivery time.
         self._cursors: dict[int, tuple[int, int, int]] = {}
         self._open: dict[int, dict[int, int]] = {}
+        # Shard and topic id of topics that the shard has deleted.
+        self._deleted: set[tuple[int, int]] = set()
         # Messages of sends that surely failed.
         self._failed: set[bytes] = set()
 
@@ -92,7 +95,8 @@ class TimedTruth:
             keys = zip(fired.identities.tolist(), fired.times_ms.tolist(), values, strict=True)
             for identity, time_ms, value in keys:
                 self._deliver(shard, header, identity, time_ms, name_of(value))
-            self.on_delivery(shard)
+            for tell in self.on_delivery:
+                tell(shard)
         elif timed is not None and copied_identities(body) is None:
             waiting = zip(timed.times_ms.tolist(), Batch(body).values(), strict=True)
             for identity, (time_ms, value) in enumerate(waiting, header.base_offset):
@@ -138,9 +142,16 @@ class TimedTruth:
                 self._settle(shard, command.settle_timed)
                 for identity in command.settle_timed.settled:
                     if (entry := self._messages.get((shard, identity))) is not None and entry.fate is Fate.WAITS:
-                        entry.fate = Fate.DROPPED
-                        self._fail("nothing is dropped", f"{entry} of shard {shard} was dropped: its topic exists")
+                        self._drop(shard, entry)
                 self.counts["timed_turns"] += 1
+            case "delete_topic":
+                self._deleted.add((shard, command.delete_topic.topic_id))
+
+    def _drop(self, shard: int, entry: TimedEntry) -> None:
+        entry.fate = Fate.DROPPED
+        if (shard, entry.topic_id) not in self._deleted:
+            self._fail("dropped with its topic", f"{entry} of shard {shard} was dropped: its topic exists")
+        self.counts["timed_dropped"] += 1
 
     def _settle(self, shard: int, turn: command_pb2.SettleTimed) -> None:
         """Follow the end of a turn. A turn whose cursor would go back is refused."""

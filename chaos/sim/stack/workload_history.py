@@ -68,6 +68,8 @@ class LoadHistory:
         self.skipped = 0
         self._fail = fail
         self._sent: dict[bytes, SentMessage] = {}
+        # Messages to topics that are deleted. No consumer reads them.
+        self._doomed: set[bytes] = set()
         # Producer -> number of its last message.
         self._numbers: dict[int, int] = {}
         # Queue -> committed messages by offset.
@@ -88,6 +90,10 @@ class LoadHistory:
         self._sent[sent.name] = sent
         self.outcomes[SendOutcome.PENDING] += 1
         return sent
+
+    def doom(self, name: bytes) -> None:
+        """Record that a client sends a message with this name to a topic that will be deleted."""
+        self._doomed.add(name)
 
     def acknowledged(self, sent: SentMessage, place: MessagePlace) -> None:
         self._settle(sent, SendOutcome.OK)
@@ -119,7 +125,9 @@ class LoadHistory:
     def committed(self, queue: int, base_offset: int, values: list[bytes]) -> None:
         """Record the next committed batch of the log."""
         for offset, value in enumerate(values, base_offset):
-            sent = self._sent.get(name_of(value))
+            sent = self._sent.get(name := name_of(value))
+            if name in self._doomed:
+                continue
             if sent is None:
                 self._fail("committed was sent", f"no producer sent {value[:40]!r}")
             else:

@@ -182,7 +182,15 @@ def test_a_turn_that_does_not_end(log: Log) -> None:
 
 def test_a_message_that_is_dropped(log: Log) -> None:
     log.command(settle_timed=command_pb2.SettleTimed(through_ms=ms(3), seen=3, settled=[0]))
-    assert log.wrong == ["nothing is dropped"]
+    assert log.wrong == ["dropped with its topic"]
+
+
+def test_a_message_of_a_deleted_topic_is_dropped(log: Log) -> None:
+    log.command(delete_topic=command_pb2.DeleteTopic(topic_id=TARGET))
+    assert list(log.truth.unsettled()) == ["shard 0 has 3 messages that are due"]
+    log.command(settle_timed=command_pb2.SettleTimed(through_ms=ms(3), seen=3, settled=[0, 1, 2]))
+    assert (log.wrong, list(log.truth.unsettled())) == ([], [])
+    assert log.truth.counts["timed_dropped"] == 3
 
 
 def test_answers_to_cancels(log: Log) -> None:
@@ -222,6 +230,22 @@ def test_a_scheduled_message_has_no_place_yet() -> None:
     history.scheduled(sent)
     history.committed(0, 0, [sent.name + b":"])
     assert (wrong, history.total) == ([], 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("turn_end_held_back", "delay: a leader goes on with the turn of an earlier leader"),
+        ("clocks_go_back", "delay: late messages that are not due wait"),
+        ("target_deleted", "delay: messages of a deleted topic are settled without delivery"),
+    ],
+)
+def test_a_directed_fault_reaches_its_place_and_the_run_is_right(kind: str, place: str) -> None:
+    found = run(1, Wishes(world="stack", minutes=0.4, faults=(kind,)))
+    assert (found.passed, found.reason) == (True, "")
+    assert found.happened[kind] > 0
+    assert place in found.reached
 
 
 def test_a_leader_dies_in_a_turn() -> None:

@@ -25,7 +25,7 @@ class LeaderEndsAtDue(DirectedFault):
         # Shard -> for how long its leader will be down, in seconds.
         self._armed: dict[int, float] = {}
         self._over = False
-        tools.workload.timed.on_delivery = self._delivered
+        tools.workload.timed.on_delivery.append(self._delivered)
 
     def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
         random, seconds = chance_of(event), event.for_ms / 1000
