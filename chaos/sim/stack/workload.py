@@ -48,6 +48,9 @@ MOST_OPEN = 100
 # messages, so nodes cut batches.
 TAGGING_PRODUCERS = 0.5
 TAGS = (None, None, "other", "other", "tag")
+# How many producers give messages look-up keys, and how many of these keys are in use.
+LOOK_UP_PRODUCERS = 0.5
+LOOK_UP_KEYS = 20
 # The share of the sends with delivery times after which messages are cancelled.
 CANCELS = 0.3
 # Time between the creation of two topics during the load.
@@ -205,6 +208,8 @@ class LoadProducer:
         self._tagging = load.options.chance(f"tags {process.number}")
         # Whether the messages of a send_many have tags, so that a batch has wanted and other messages.
         self._tags_many = self._tagging.random() < TAGGING_PRODUCERS
+        self._look_ups = load.options.chance(f"look-up keys {process.number}")
+        self._has_look_up_keys = self._look_ups.random() < LOOK_UP_PRODUCERS
         self._calls = 0
         # Number of messages without a result.
         self._open = 0
@@ -274,10 +279,15 @@ class LoadProducer:
         error: LedgerError | None = None
         try:
             if count == 1:
-                receipt = await producer.send(topic, values[0], key=key, tag=random.choice((None, "tag")))
+                receipt = await producer.send(
+                    topic, values[0], key=key, tag=random.choice((None, "tag")), look_up_keys=self._look_up_keys()
+                )
                 places = [MessagePlace(topic, receipt.queue, receipt.offset)]
             else:
-                places = _places(topic, await producer.send_many(topic, self._tagged(values), key=key))
+                ranges = await producer.send_many(
+                    topic, self._tagged(values), key=key, look_up_keys=self._look_up_keys()
+                )
+                places = _places(topic, ranges)
         except LedgerError as failed:
             error = failed
         self._settle(messages, places, error)
@@ -286,7 +296,16 @@ class LoadProducer:
         """Return the values, or, for a producer that tags the messages of a send_many, messages with these values."""
         if not self._tags_many:
             return values
-        return [OutgoingMessage(value, tag=self._tagging.choice(TAGS)) for value in values]
+        return [
+            OutgoingMessage(value, tag=self._tagging.choice(TAGS), look_up_keys=self._look_up_keys())
+            for value in values
+        ]
+
+    def _look_up_keys(self) -> list[bytes] | None:
+        """Draw the look-up keys of a message or of a call, for a producer that gives messages such keys."""
+        if not self._has_look_up_keys:
+            return None
+        return [b"look-up %d" % self._look_ups.randrange(LOOK_UP_KEYS) for _ in range(self._look_ups.choice((0, 1, 5)))]
 
     def _is_timed(self) -> bool:
         share = self._load.options.timed_share
@@ -305,9 +324,15 @@ class LoadProducer:
         error: LedgerError | None = None
         try:
             if count == 1:
-                handles = [(await producer.send(topic, values[0], key=key, deliver_at=deliver_at)).handle]
+                receipt = await producer.send(
+                    topic, values[0], key=key, deliver_at=deliver_at, look_up_keys=self._look_up_keys()
+                )
+                handles = [receipt.handle]
             else:
-                handles = _handles(await producer.send_many(topic, values, key=key, deliver_at=deliver_at), count)
+                ranges = await producer.send_many(
+                    topic, values, key=key, deliver_at=deliver_at, look_up_keys=self._look_up_keys()
+                )
+                handles = _handles(ranges, count)
         except LedgerError as failed:
             error = failed
         self._open -= count

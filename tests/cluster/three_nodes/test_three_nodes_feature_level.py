@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import pytest_asyncio
 
-from ledger.state.feature_levels import LATEST_LEVEL
+from cluster.node.runtime import Runtime
+from ledger.errors import DeliveryTimeoutError, UnsupportedBatchError
+from ledger.state.feature_levels import LATEST_LEVEL, LOOK_UP_KEYS
+from ledgermq import AsyncAdmin, AsyncProducer
 from raft.errors import CannotApplyError
 from store import EntryKind, Header
-from tests.cluster.fleet import Fleet, sample_batch
+from tests.cluster.fleet import Fleet, MakeFleet, sample_batch
 from tests.cluster.scrape import reason_not_ready, scrape
 from tests.cluster.waiter import eventually
 
@@ -65,3 +69,41 @@ async def test_a_node_that_is_too_old_stays_up_and_readable_and_does_not_lead(fl
     await fleet.start(old)  # with the program of the other nodes
     await fleet.level()
     assert not (await fleet.status(old)).stopped
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_look_up_keys_wait_until_every_node_knows_them(
+    make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = make_fleet(3, spread_leaders=False)
+    with monkeypatch.context() as patch:
+        patch.setattr("cluster.node.node.Runtime", partial(Runtime, latest_level=LOOK_UP_KEYS - 1))
+        await fleet.start(1)
+    await fleet.start(2, 3)
+
+    async with AsyncAdmin(fleet.bootstrap) as admin, AsyncProducer(fleet.bootstrap) as producer:
+        await admin.create_topic("orders", 1)
+        if (await fleet.status(1)).role == "leader":
+            await admin.transfer_leadership(2)
+
+        async def refused() -> bool:
+            """True when the leader knows what the older node supports. Until then it asks the producer to try again."""
+            try:
+                async with AsyncProducer(fleet.bootstrap, delivery_timeout_ms=500) as impatient:
+                    await impatient.send("orders", b"x", look_up_keys=["order-1"])
+            except UnsupportedBatchError as error:
+                return "some nodes run an older version, upgrade them" in str(error)
+            except DeliveryTimeoutError:
+                return False
+            raise AssertionError("the older node cannot apply the batch")
+
+        await eventually(refused, "a batch with look-up keys is refused")
+        await producer.send("orders", b"without", key="order-1")
+        await fleet.stop(1)
+        await fleet.start(1)  # with the program of the other nodes
+        await fleet.leader()
+        await producer.send("orders", b"with", look_up_keys=["order-1"])
+        found = await admin.query_messages("orders", "order-1")
+        assert [message.value for message in found] == [b"with", b"without"]
+    await fleet.level()
+    assert not any(status.stopped for status in (await fleet.statuses()).values())
