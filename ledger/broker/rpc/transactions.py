@@ -33,6 +33,8 @@ from ledger.transactions import MAX_HALF
 from ledger.v1 import transaction_pb2, transaction_pb2_grpc
 
 UNREADABLE = "this node cannot read the data"
+# How long a stream may wait before it names its producer group.
+FIRST_S = 10.0
 
 
 class TransactionShard(Protocol):
@@ -120,7 +122,11 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
     # -- checks
 
     async def CheckTransactions(self, request_iterator: Any, context: Context) -> None:  # noqa: N802
-        first = await context.read()
+        try:
+            async with asyncio.timeout(FIRST_S):
+                first = await context.read()
+        except TimeoutError:
+            await context.abort(StatusCode.DEADLINE_EXCEEDED, "name the producer group at the begin of the stream")
         if first is aio.EOF:
             return
         caller = present_caller()

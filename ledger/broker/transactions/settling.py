@@ -81,8 +81,7 @@ class HalfSettling:
         here = [name.number for names in table.committed.values() for name in names if name.shard == HERE][:_AT_ONCE]
         elsewhere = self._elsewhere()
         await self._each(here, self.carry_out)
-        for shard, halves in elsewhere.items():
-            await self._tell(shard, halves)
+        await asyncio.gather(*[self._tell(shard, halves) for shard, halves in elsewhere.items()])
         await self._settle_orphans()
         if self._monotonic_s() >= self._ask_again_s:
             self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
@@ -179,7 +178,11 @@ class HalfSettling:
         return found
 
     async def _tell(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
-        settled = await self._others.settle_halves(shard, self._replica.shard, halves)
+        try:
+            settled = await self._others.settle_halves(shard, self._replica.shard, halves)
+        except LedgerError as error:
+            log.info("shard %d does not carry out commits now: %s", shard, error)
+            return
         done = tuple(
             SettledHalf(half.transaction, HalfName(shard, half.number))
             for half, is_settled in zip(halves, settled, strict=True)

@@ -5,15 +5,21 @@ although producers and leaders die at any step.
 from __future__ import annotations
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from cluster.local.processes import DevCluster
 from ledger.client.transactions.records import CheckedTransaction, CheckResult
 from ledger.client.transactions.transaction import TransactionState
-from ledger.errors import InvalidArgumentError, TransactionEndedError
-from ledgermq import AsyncConsumer, AsyncProducer
-from tests.cluster.fleet import Fleet, MakeFleet
+from ledger.errors import InvalidArgumentError, InvalidTopicNameError, TransactionEndedError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
 
@@ -122,3 +128,110 @@ async def test_without_a_live_producer_the_messages_become_dead_letters(make_fle
     async with AsyncProducer(fleet.bootstrap) as producer:
         await producer.transaction("orders", group="checkout").send(b"nobody knows")
     assert await values_of(fleet, "%DLQ%checkout", 1) == [b"nobody knows"]
+
+
+async def test_half_batches_cannot_be_read(make_fleet: MakeFleet) -> None:
+    fleet = await a_fleet(make_fleet, {"orders": 1}, nodes=1)
+    async with AsyncProducer(fleet.bootstrap) as producer, AsyncAdmin(fleet.bootstrap) as admin:
+        await producer.transaction("orders", group="checkout").send(b"secret", key="k")
+        async with AsyncConsumer("%HALF", bootstrap_servers=fleet.bootstrap) as consumer:
+            with pytest.raises(InvalidTopicNameError, match="is internal"):
+                await consumer.getmany(1, 3000)
+        with pytest.raises(InvalidTopicNameError, match="is internal"):
+            await admin.query_messages("%HALF", "k")
+
+
+async def test_transactions_wait_on_while_the_log_start_moves_and_nodes_start_again(make_fleet: MakeFleet) -> None:
+    fleet = await a_fleet(make_fleet, {"orders": 2, "other": 1}, transaction_check_after_s=600)
+    async with AsyncProducer(fleet.bootstrap) as producer, AsyncAdmin(fleet.bootstrap) as admin:
+        begun = [producer.transaction("orders", group="checkout") for _ in range(6)]
+        for number, transaction in enumerate(begun):
+            await transaction.send(b"%d" % number, queue=number % 2)
+            if number >= 4:
+                await transaction.send(b"%d too" % number, queue=(number + 1) % 2)
+        for _ in range(2):
+            for _ in range(3):
+                await producer.send_many("other", [bytes(50_000)] * (SEGMENT_BYTES // 50_000))
+            assert (await admin.trim_log(keep_bytes=SEGMENT_BYTES)).entries > 4, "entries of half batches are removed"
+        await fleet.level()
+        await fleet.stop(1, 2, 3)
+        await fleet.start(1, 2, 3)
+        await fleet.leader()
+        for number in (0, 1, 4):
+            await begun[number].commit()
+        for number in (2, 3, 5):
+            await begun[number].rollback()
+    assert sorted(await values_of(fleet, "orders", 4)) == [b"0", b"1", b"4", b"4 too"]
+
+
+async def test_a_leader_is_killed_while_transactions_are_ended(tmp_path: Path) -> None:
+    cluster = DevCluster(tmp_path)
+    cluster.start(3, base_port=free_base_port(3))
+    ended: Counter[str] = Counter()
+
+    async def work(producer: AsyncProducer, worker: int) -> None:
+        for number in range(12):
+            transaction = producer.transaction("orders", group="checkout")
+            for queue in range(1 + number % 3):
+                await transaction.send(b"%d %d" % (worker, number), queue=queue)
+            if number % 2:
+                await transaction.rollback()
+            else:
+                await transaction.commit()
+            ended[transaction.state.value] += 1
+
+    try:
+        async with AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap) as producer:
+            await admin.create_topic("orders", 3)
+            working = asyncio.gather(*[work(producer, worker) for worker in range(20)])
+            for _ in range(2):
+                await asyncio.sleep(0.3)
+                victim = await asyncio.to_thread(cluster.leader)
+                await asyncio.to_thread(cluster.kill, victim)
+                await asyncio.sleep(2)
+                await asyncio.to_thread(cluster.restart, victim)
+            await asyncio.wait_for(working, 60)
+            assert ended == {"committed": 120, "rolled back": 120}
+            assert await admin.transactions() == []
+            expected = Counter(
+                b"%d %d" % (worker, number)
+                for worker in range(20)
+                for number in range(0, 12, 2)
+                for _ in range(1 + number % 3)
+            )
+            async with AsyncConsumer("orders", bootstrap_servers=cluster.bootstrap) as consumer:
+                values = [(await anext(consumer)).value for _ in range(expected.total())]
+                values += [each.value for each in await consumer.getmany(500, 1000)]
+            assert Counter(values) == expected
+    finally:
+        cluster.purge()
+
+
+async def test_a_killed_producer_is_answered_for_by_another_process(tmp_path: Path) -> None:
+    """The producer process is killed between its send and its commit."""
+    cluster = DevCluster(tmp_path)
+    cluster.start(1, base_port=free_base_port(1))
+    program = (
+        "import sys\n"
+        "from ledgermq import Producer\n"
+        "producer = Producer(sys.argv[1])\n"
+        "producer.transaction('orders', group='checkout').send(b'survives')\n"
+        "print('sent', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    try:
+        async with AsyncAdmin(cluster.bootstrap) as admin, AsyncProducer(cluster.bootstrap) as other:
+            await admin.create_topic("orders", 1)
+            other.answer_checks("checkout", lambda checked: "commit")
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", program, cluster.bootstrap, stdin=PIPE, stdout=PIPE
+            )
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"sent\n"
+            process.kill()
+            await process.wait()
+            async with AsyncConsumer("orders", bootstrap_servers=cluster.bootstrap) as consumer:
+                message = await asyncio.wait_for(anext(consumer), 30)
+            assert message.value == b"survives"
+    finally:
+        cluster.purge()
