@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from itertools import islice
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.transaction_admission import is_open
@@ -37,6 +38,8 @@ LOOK_S = 0.5
 ANSWER_S = 20.0
 # Checks of one shard that are on their way.
 MAX_CHECKS = 100
+# Half batches that one look considers. More would hold up the event loop.
+MAX_LOOKED_AT = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class TransactionChecks:
         # When a transaction is asked for again. A new leader begins with none.
         self._again_s: dict[int, float] = {}
         self._under_way: dict[int, asyncio.Task[None]] = {}
+        # The next look begins behind so many half batches.
+        self._passed = 0
 
     async def run(self) -> None:
         """Check transactions until the task is cancelled."""
@@ -94,9 +99,14 @@ class TransactionChecks:
         now_ms = self._replica.driver.now_ms()
         if len(self._again_s) > 2 * len(table.waiting):
             self._again_s = {number: at for number, at in self._again_s.items() if number in table.waiting}
-        for number, half in table.waiting.items():
-            if half.since_ms > now_ms - self._settings.after_s * 1000 or len(self._under_way) >= MAX_CHECKS:
+        begun = self._passed if self._passed < len(table.waiting) else 0
+        self._passed = 0
+        for looked_at, (number, half) in enumerate(islice(table.waiting.items(), begun, None)):
+            if half.since_ms > now_ms - self._settings.after_s * 1000:
                 return  # later half batches are younger
+            if looked_at >= MAX_LOOKED_AT or len(self._under_way) >= MAX_CHECKS:
+                self._passed = begun + looked_at
+                return
             if number in self._under_way or not table.is_open(number) or self._again_s.get(number, 0.0) > now_s:
                 continue
             if (work := self._due(half, now_ms)) is not None:
