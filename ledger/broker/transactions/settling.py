@@ -7,14 +7,18 @@
 
 A half batch of another shard's transaction that waits for `ASK_AFTER_S` asks that shard, in case the message of its
 leader was lost, or the commit does not name it.
+
+A half batch that cannot be settled, for example because this node cannot read it, holds up no other half batch. It is
+tried again after `TRY_AGAIN_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.transactions.halves import carried_out, dead_letters
@@ -43,6 +47,8 @@ MAX_ASKED = 1_000
 ASK_AFTER_S = 6.0
 # The time between two looks without news.
 LOOK_S = 1.0
+# When a half batch that could not be settled is tried again.
+TRY_AGAIN_S = 5.0
 # The half batches that are settled at once.
 _AT_ONCE = 256
 
@@ -58,6 +64,8 @@ class HalfSettling:
         self._news = asyncio.Event()
         # When the leaders of decision shards are asked again.
         self._ask_again_s = 0.0
+        # Half batches that could not be settled, and when each is tried again.
+        self._again_s: dict[int, float] = {}
 
     def look_soon(self) -> None:
         """Look at once for half batches that can be settled."""
@@ -68,30 +76,45 @@ class HalfSettling:
         while True:
             self._news.clear()
             if self._replica.knows_the_end:
-                try:
-                    await self._look()
-                except (LedgerError, StoreError) as error:
-                    log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
+                await self._look()
+            else:
+                self._again_s.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await self._news.wait()
 
     async def _look(self) -> None:
-        table = self._replica.state.transactions
-        here = [name.number for names in table.committed.values() for name in names if name.shard == HERE][:_AT_ONCE]
-        elsewhere = self._elsewhere()
-        await self._each(here, self.carry_out)
-        await asyncio.gather(*[self._tell(shard, halves) for shard, halves in elsewhere.items()])
-        await self._settle_orphans()
-        if self._monotonic_s() >= self._ask_again_s:
-            self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
-            await self._ask()
+        waiting = self._replica.state.transactions.waiting
+        self._again_s = {number: at_s for number, at_s in self._again_s.items() if number in waiting}
+        await self._each(self._committed_here(), self.carry_out)
+        for step in (self._tell_others, self._settle_orphans, self._ask):
+            try:
+                await step()
+            except (LedgerError, StoreError) as error:
+                log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
 
-    async def _each(self, numbers: Iterable[int], settle: Callable[[int], object]) -> None:
-        results = await asyncio.gather(*[settle(number) for number in numbers], return_exceptions=True)  # type: ignore[call-overload]
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+    def _committed_here(self) -> list[int]:
+        """Return half batches of this shard's commits that this shard has to carry out."""
+        committed = self._replica.state.transactions.committed.values()
+        here = (name.number for names in committed for name in names if name.shard == HERE)
+        return list(islice(filter(self._may_try, here), _AT_ONCE))
+
+    def _may_try(self, number: int) -> bool:
+        return self._again_s.get(number, 0.0) <= self._monotonic_s()
+
+    async def _each(self, numbers: Iterable[int], settle: Callable[[int], Awaitable[object]]) -> None:
+        """Settle half batches at the same time. Those that fail are tried again later; one that the shard has no room
+        for is tried again with the next look."""
+        await asyncio.gather(*[self._attempt(number, settle) for number in numbers])
+
+    async def _attempt(self, number: int, settle: Callable[[int], Awaitable[object]]) -> None:
+        try:
+            await settle(number)
+        except BusyError as error:
+            log.debug("shard %d: half batch %d is not settled yet: %s", self._replica.shard, number, error)
+        except (LedgerError, StoreError) as error:
+            self._again_s[number] = self._monotonic_s() + TRY_AGAIN_S
+            log.info("shard %d: half batch %d cannot be settled now: %s", self._replica.shard, number, error)
 
     # -- one half batch
 
@@ -150,15 +173,18 @@ class HalfSettling:
         orphans: list[int] = []
         for number in list(table.joined):
             half = table.waiting[number]
-            if half.shard != HERE or table.is_open(half.transaction):
+            if half.shard != HERE or table.is_open(half.transaction) or not self._may_try(number):
                 continue
             if table.names(half.transaction, HalfName(HERE, number)):
                 continue
             ended = table.outcomes.get(half.transaction)
             (dead if ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS else orphans).append(number)
-        for number in dead[:_AT_ONCE]:
-            await self.bury(number, decides=False)
         await self._roll_back(orphans)
+        await self._each(dead[:_AT_ONCE], self._bury_joined)
+
+    async def _bury_joined(self, number: int) -> None:
+        """Bury a half batch whose transaction has ended."""
+        await self.bury(number, decides=False)
 
     async def _roll_back(self, numbers: Sequence[int]) -> None:
         projected = self._replica.check_leads(0).transactions
@@ -177,6 +203,9 @@ class HalfSettling:
                     halves.append(HalfOfTransaction(transaction, name.number))
         return found
 
+    async def _tell_others(self) -> None:
+        await asyncio.gather(*[self._tell(shard, halves) for shard, halves in self._elsewhere().items()])
+
     async def _tell(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
         try:
             settled = await self._others.settle_halves(shard, self._replica.shard, halves)
@@ -192,12 +221,15 @@ class HalfSettling:
             await self._replica.propose_checked(ConfirmHalves(done))
 
     async def _ask(self) -> None:
-        """Ask the decision shards about half batches that wait for their transactions."""
+        """Ask the decision shards about half batches that wait for their transactions, if this was not done lately."""
+        if self._monotonic_s() < self._ask_again_s:
+            return
+        self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
         table, before_ms = self._replica.state.transactions, self._replica.driver.now_ms() - ASK_AFTER_S * 1000
         asked: dict[int, list[HalfOfTransaction]] = {}
         for number in table.joined:
             half = table.waiting[number]
-            if half.shard == HERE or half.since_ms > before_ms:
+            if half.shard == HERE or half.since_ms > before_ms or not self._may_try(number):
                 continue
             if len(halves := asked.setdefault(half.shard, [])) < MAX_ASKED:
                 halves.append(HalfOfTransaction(half.transaction, number))
@@ -214,6 +246,5 @@ class HalfSettling:
         for half, verdict in zip(halves, verdicts, strict=True):
             by_verdict.setdefault(verdict, []).append(half.number)
         await self._each(by_verdict.get(Verdict.COMMIT, ()), self.carry_out)
-        for number in by_verdict.get(Verdict.DEAD_LETTERS, ()):
-            await self.bury(number, decides=False)
+        await self._each(by_verdict.get(Verdict.DEAD_LETTERS, ()), self._bury_joined)
         await self._roll_back(by_verdict.get(Verdict.ROLL_BACK, ()))
