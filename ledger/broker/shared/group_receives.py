@@ -97,20 +97,24 @@ class GroupReceives:
         self._plans: list[_Plan] = []
 
     def repeated(self) -> list[Grant]:
-        """Answer the receives that are over, and return the messages of receives that are sent again and had got some
-        before."""
-        now_s = asyncio.get_running_loop().time()
+        """Return the messages of receives that are sent again and had got some before."""
         grants = []
         for (member, number), receive in list(self._group.waiting.items()):
             if receive.is_repeated and (grant := self._had_before(member, receive)) is not None:
                 grants.append(grant)
-            elif receive.is_cancelled or receive.deadline_s <= now_s:
-                member.answer(Answer(number, received=()))
-            else:
-                receive.is_repeated = False
-                continue
-            del self._group.waiting[member, number]
+                del self._group.waiting[member, number]
+            receive.is_repeated = False
         return grants
+
+    def end_receives(self) -> None:
+        """Answer the receives that are over, and that get no messages in this turn."""
+        now_s = asyncio.get_running_loop().time()
+        planned = {(plan.member, plan.receive.number) for plan in self._plans}
+        for (member, number), receive in list(self._group.waiting.items()):
+            is_over = receive.was_served and receive.deadline_s <= now_s
+            if (is_over or receive.is_cancelled) and (member, number) not in planned:
+                del self._group.waiting[member, number]
+                member.answer(Answer(number, received=()))
 
     def choose(self, entry: LeaseEntry, on_full: OnFull) -> None:
         """Add to the entry what the receives shall get. Let the group begin in queues that are new to it."""
@@ -119,8 +123,11 @@ class GroupReceives:
         topics = self._group.topics()
         wanted = sum(receive.max_messages for receive in self._group.waiting.values())
         self._group.has_begun = True
+        is_new = False
         for queue, topic in queues_of(self._replica, topics):
-            self._open(entry, queue, topic, min(wanted, MAX_TURN_MESSAGES))
+            is_new |= self._open(entry, queue, topic, min(wanted, MAX_TURN_MESSAGES))
+        for receive in self._group.waiting.values():
+            receive.was_served = not is_new
         if not self._group.waiting or self.is_held_up:
             return
         known_skips = {queue: self._add_skips(entry, queue, 0) for queue in self._choices}
@@ -163,15 +170,15 @@ class GroupReceives:
 
     # -- choosing
 
-    def _open(self, entry: LeaseEntry, queue: TopicQueueId, topic: SharedTopic, wanted: int) -> None:
-        """Prepare the choice in one queue, or let the group begin there."""
+    def _open(self, entry: LeaseEntry, queue: TopicQueueId, topic: SharedTopic, wanted: int) -> bool:
+        """Prepare the choice in one queue, or let the group begin there. Return True if it begins."""
         leases = self._replica.state.shared.leases
         group = leases.get(self.name)
         window = None if group is None or group.created != self._mode.created else group.windows.get(queue)
         try:
             if window is None:
                 entry.open(self._mode, queue, start_offset(self._replica, *queue, topic.start_offset))
-                return
+                return True
             facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._clock)
             self._windows[queue] = window
             if self._mode.by_key:
@@ -188,6 +195,7 @@ class GroupReceives:
                 queue.topic_id,
                 error,
             )
+        return False
 
     def _add_skips(self, entry: LeaseEntry, queue: TopicQueueId, known: int) -> int:
         """Add the skips after the first `known` ones to the entry. Return how many there are."""
@@ -197,7 +205,9 @@ class GroupReceives:
         return len(skips)
 
     def _share_out(self, entry: LeaseEntry) -> None:
-        waiting = list(self._group.waiting.items())[:MAX_TURN_RECEIVES]
+        waiting = [each for each in self._group.waiting.items() if not each[1].is_cancelled][:MAX_TURN_RECEIVES]
+        if not waiting:
+            return
         available = min(MAX_TURN_MESSAGES, sum(choice.available for choice in self._choices.values()))
         share = max(1, -(-available // len(waiting)))
         for (member, _), receive in waiting:

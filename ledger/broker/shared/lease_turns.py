@@ -188,6 +188,7 @@ class LeaseTurns:
         for each in receives:
             had_before += each.repeated()
             each.choose(entry, self._window_is_full)
+            each.end_receives()
             moves += self._move_dead(each, MAX_MOVES - len(moves))
         if (command := entry.command()) is not None:
             await self._commit(command, wanted, receives)

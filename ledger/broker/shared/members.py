@@ -50,6 +50,8 @@ class Receive:
     is_repeated: bool
     # The member does not want messages any more.
     is_cancelled: bool = False
+    # A turn has looked for messages for this receive. A receive that does not wait ends after that.
+    was_served: bool = False
 
 
 @dataclass(slots=True)
