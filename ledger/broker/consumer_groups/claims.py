@@ -23,6 +23,7 @@ from ledger.errors import BusyError
 from ledger.state import QueueResults
 from ledger.state.commands import ClaimQueues, ForgetConsumerGroup, ResetOffsets
 from ledger.state.progress_table import ConsumedQueue
+from ledger.topics import check_readable
 
 
 class QueueClaims:
@@ -75,6 +76,8 @@ class QueueClaims:
         LedgerError."""
         replica = self._replica
         replica.check_leads(0)
+        topic = replica.state.topics.get(wanted.topic_id)
+        check_readable("" if topic is None else topic.name)
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
         if self._under_way[key]:
             raise BusyError(f"a claim of queue {wanted.queue} is not committed yet: try again shortly")

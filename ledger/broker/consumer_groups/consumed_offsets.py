@@ -6,15 +6,17 @@ from __future__ import annotations
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
 from ledger.errors import InvalidArgumentError, out_of_range
+from ledger.topics import check_readable
 
 
 def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int) -> int:
     """Return the start offset that `wanted` means. AT_THE_FIRST means the first offset of the queue, BEHIND_THE_LAST
     means its end, and a value of 0 or more is the offset itself.
 
-    Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError.
+    Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError, and InvalidTopicNameError for a topic that no
+    client reads.
     """
-    replica.state.topics.require(topic_id, queue)
+    check_readable(replica.state.topics.require(topic_id, queue).name)
     if wanted >= 0:
         return wanted
     if wanted == AT_THE_FIRST:

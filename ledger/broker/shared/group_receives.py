@@ -27,6 +27,7 @@ from ledger.state import TopicQueueId
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange, LeaseResults
 from ledger.state.lease_window import LeaseWindow
+from ledger.topics import HIDDEN_TOPICS
 from store import StoreError
 
 log = logging.getLogger("ledgermq.broker.shared")
@@ -285,9 +286,11 @@ def by_queue(parts: Iterable[_Part]) -> dict[TopicQueueId, list[_Part]]:
 
 
 def queues_of(replica: BrokerReplica, topics: dict[int, SharedTopic]) -> Iterator[tuple[TopicQueueId, SharedTopic]]:
-    """Yield the queues of these topics that are in the replica's shard."""
+    """Yield the queues of these topics that are in the replica's shard, without topics that no client reads."""
     for topic_id, shared in topics.items():
         topic = replica.state.topics.get(topic_id)
-        for queue, shard in enumerate(topic.shards if topic is not None else ()):
+        if topic is None or topic.name in HIDDEN_TOPICS:
+            continue
+        for queue, shard in enumerate(topic.shards):
             if shard == replica.shard:
                 yield TopicQueueId(topic_id, queue), shared

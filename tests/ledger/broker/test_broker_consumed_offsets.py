@@ -9,16 +9,28 @@ import pytest
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.consumed_offsets import check_offset, start_offset
+from ledger.broker.shared.group_receives import queues_of
+from ledger.broker.shared.members import SharedTopic
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
-from ledger.errors import InvalidArgumentError, OffsetBeyondEndError, OffsetTooLowError, UnknownTopicError
+from ledger.errors import (
+    InvalidArgumentError,
+    InvalidTopicNameError,
+    OffsetBeyondEndError,
+    OffsetTooLowError,
+    UnknownTopicError,
+)
+from ledger.state import TopicQueueId
+from ledger.timed import TIMED_TOPIC
+from ledger.transactions import HALF_TOPIC
 
 FIRST, END = 10, 20
+NAMES = {1: "orders", 3: TIMED_TOPIC, 4: HALF_TOPIC}
 
 
 def require(topic_id: int, queue: int) -> Any:
-    if (topic_id, queue) != (1, 0):
+    if topic_id not in NAMES or queue:
         raise UnknownTopicError("no such topic")
-    return SimpleNamespace(name="orders")
+    return SimpleNamespace(name=NAMES[topic_id])
 
 
 REPLICA = cast(
@@ -58,3 +70,16 @@ def test_an_unknown_topic_is_refused_by_both() -> None:
     for check in (start_offset, check_offset):
         with pytest.raises(UnknownTopicError):
             check(REPLICA, 2, 0, 15)
+
+
+@pytest.mark.parametrize("topic_id", [3, 4])
+def test_no_group_begins_with_a_topic_in_which_messages_wait(topic_id: int) -> None:
+    with pytest.raises(InvalidTopicNameError, match="is internal: its messages wait there"):
+        start_offset(REPLICA, topic_id, 0, 0)
+
+
+def test_no_shared_group_reads_a_topic_in_which_messages_wait() -> None:
+    topics = {topic_id: SimpleNamespace(name=name, shards=(0, 1, 0)) for topic_id, name in NAMES.items()}
+    replica = cast(BrokerReplica, SimpleNamespace(shard=0, state=SimpleNamespace(topics=topics)))
+    wanted = {topic_id: SharedTopic(topic_id, None, 0) for topic_id in (*NAMES, 99)}
+    assert [queue for queue, _ in queues_of(replica, wanted)] == [TopicQueueId(1, 0), TopicQueueId(1, 2)]
