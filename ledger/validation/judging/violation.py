@@ -23,7 +23,8 @@ class ViolationKind(StrEnum):
     ACKNOWLEDGED_REPEATED = "acknowledged repeated"
     # A message is in the log although its send failed for certain.
     FAILED_PRESENT = "failed present"
-    # A batch delivers a waiting message that does not wait, at another time, or into another queue.
+    # A batch delivers a waiting message that does not wait, or it delivers or copies a waiting message with another
+    # delivery time, queue, or contents.
     WRONG_DELIVERY = "wrong delivery"
     # A waiting message was passed over: it was not delivered at its time.
     DELIVERY_MISSING = "delivery missing"

@@ -44,6 +44,7 @@ from ledger.validation.spans.steps import (
     BatchesApplied,
     CommandApplied,
     Configured,
+    Copied,
     Delivered,
     HalfPrepared,
     HalfSettled,
@@ -176,6 +177,8 @@ class Replay:
                 self._move(step)
             case Waited(columns):
                 self._wait(columns)
+            case Copied():
+                self._copy(step)
             case Delivered():
                 self._deliver(step)
             case HalfPrepared():
@@ -284,11 +287,19 @@ class Replay:
             own = columns.of_topic(topic.topic_id)
             self._timed.wait(own, self._state.timed.cursor)
 
+    def _copy(self, step: Copied) -> None:
+        if self._state is None:
+            return
+        target = (step.target_topic_id, step.target_queue)
+        if (wrong := self._timed.copy(step.identities, step.times, target, step.contents)) is not None:
+            place = (step.topic_id, step.queue, step.offset)
+            self._tell_waiting(ViolationKind.WRONG_DELIVERY, wrong, step.index, step.position, *place)
+
     def _deliver(self, step: Delivered) -> None:
         if self._state is None:
             return
         target = (step.topic_id, step.queue)
-        if (wrong := self._timed.deliver(step.identities, step.times, target)) is not None:
+        if (wrong := self._timed.deliver(step.identities, step.times, target, step.contents)) is not None:
             self._tell_waiting(ViolationKind.WRONG_DELIVERY, wrong, step.index, step.position, *target, step.offset)
         try:
             self._state.apply_delivery(step.identities, step.times, step.index)

@@ -19,9 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 
-from ledger.batch import Batch, BatchHeader, decided_column, fired_column, half_column
+from ledger.batch import (
+    Batch,
+    BatchHeader,
+    copied_identities,
+    decided_column,
+    fired_column,
+    half_column,
+    timed_column,
+)
 from ledger.batch.check import check_header
-from ledger.batch.header import DECIDED, FIRED, HALF, HEADER_BYTES, HEADERS
+from ledger.batch.header import COPIED, DECIDED, FIRED, HALF, HEADER_BYTES, HEADERS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
 from ledger.state import PreparedHalf, Settlement
@@ -30,6 +38,7 @@ from ledger.validation.spans.batches import Facts, body_of
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.continuity import BROKER, Continuity
 from ledger.validation.spans.entries import Entries
+from ledger.validation.spans.message_contents import message_contents
 from ledger.validation.spans.waiting_columns import WaitingColumns, is_waiting, waiting_columns
 from store import EntryKind, LogTail
 from store.log.entry import HEADER_SIZE
@@ -87,12 +96,33 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """A batch that copies waiting messages: their identities, their delivery times in ms since 1970, and hashes of
+    them."""
+
+    index: int
+    # The queue to which they will be delivered.
+    target_topic_id: int
+    target_queue: int
+    identities: list[int]
+    times: list[int]
+    contents: list[int]
+    # Where the batch is.
+    position: int
+    topic_id: int
+    queue: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Delivered:
-    """A batch that delivers waiting messages: their identities, and their delivery times in ms since 1970."""
+    """A batch that delivers waiting messages: their identities, their delivery times in ms since 1970, and hashes of
+    them."""
 
     index: int
     identities: list[int]
     times: list[int]
+    contents: list[int]
     # Where the batch is.
     position: int = 0
     topic_id: int = 0
@@ -131,7 +161,7 @@ class StateCut:
     is_reached: bool = True
 
 
-_Boundary = CommandApplied | Configured | Moved | Delivered | HalfPrepared | HalfSettled | StateCut
+_Boundary = CommandApplied | Configured | Moved | Copied | Delivered | HalfPrepared | HalfSettled | StateCut
 Step = RunBegins | RunEnds | BatchesApplied | Waited | _Boundary
 
 
@@ -211,8 +241,8 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
         else:
             found.append(Configured(header.index, body))
     of_broker = facts["producer_id"] == BROKER
-    delivers = (facts["columns"] & FIRED) != 0
-    for fact in facts[of_broker & ~delivers & ((facts["columns"] & HEADERS) != 0)]:
+    delivers, copies = (facts["columns"] & FIRED) != 0, (facts["columns"] & COPIED) != 0
+    for fact in facts[of_broker & ~delivers & ~copies & ((facts["columns"] & HEADERS) != 0)]:
         try:
             before = place_before(Batch(body_of(block, fact), check_crc=False).headers()[0])
         except LedgerError:
@@ -222,7 +252,32 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
     of_transactions = (facts["columns"] & (HALF | DECIDED)) != 0
     found += [step for fact in facts[of_transactions] if (step := _of_transaction(block, fact)) is not None]
     found += [delivered for fact in facts[of_broker & delivers] if (delivered := _delivered(block, fact)) is not None]
+    found += [copied for fact in facts[of_broker & copies] if (copied := _copied(block, fact)) is not None]
     return sorted(found, key=_edge)
+
+
+def _copied(block: SpanBlock, fact: np.void) -> Copied | None:
+    body = body_of(block, fact)
+    try:
+        header = BatchHeader.parse(body)
+        check_header(header, len(body))
+        timed, identities = timed_column(body, header), copied_identities(body, header)
+    except LedgerError:
+        return None  # whole by its CRC, and no batch all the same: no replica can apply it
+    if timed is None or identities is None:
+        return None
+    return Copied(
+        int(fact["index"]),
+        timed.topic_id,
+        timed.queue,
+        identities.tolist(),
+        timed.times_ms.tolist(),
+        message_contents(block, fact).tolist(),
+        int(fact["position"]),
+        int(fact["topic_id"]),
+        int(fact["queue"]),
+        int(fact["base_offset"]),
+    )
 
 
 def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
@@ -239,6 +294,7 @@ def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
         int(fact["index"]),
         column.identities.tolist(),
         column.times_ms.tolist(),
+        message_contents(block, fact).tolist(),
         int(fact["position"]),
         int(fact["topic_id"]),
         int(fact["queue"]),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ledger.batch.header import COPIED, TIMED
 from ledger.validation.spans.batches import Facts, hashes_end
 from ledger.validation.spans.block import SpanBlock
+from ledger.validation.spans.message_contents import message_contents
 from store.log.entry import ALIGNMENT, HEADER_SIZE
 
 
@@ -26,19 +27,23 @@ class WaitingColumns:
     target_queues: NDArray[np.uint32]
     # Of each message, in ms since 1970.
     times_ms: NDArray[np.int64]
+    # Of each message, a hash.
+    contents: NDArray[np.uint64]
 
     def of_topic(self, topic_id: int) -> WaitingColumns:
         """Return only the batches that are in this topic."""
         own = self.topic_ids == topic_id
         if own.all():
             return self
+        of_own = np.repeat(own, self.counts)
         return WaitingColumns(
             self.first_identities[own],
             self.counts[own],
             self.topic_ids[own],
             self.target_topic_ids[own],
             self.target_queues[own],
-            self.times_ms[np.repeat(own, self.counts)],
+            self.times_ms[of_own],
+            self.contents[of_own],
         )
 
     def batches(self) -> Iterator[tuple[int, int, int, int]]:
@@ -74,4 +79,5 @@ def waiting_columns(block: SpanBlock, facts: Facts) -> WaitingColumns:
         (targets & np.uint64(0xFFFFFFFF)).astype(np.uint32),
         (targets >> np.uint64(32)).astype(np.uint32),
         block.words[np.repeat(words + 1, counts) + within].astype(np.int64),
+        np.concatenate([np.empty(0, np.uint64), *(message_contents(block, fact) for fact in facts)]),
     )

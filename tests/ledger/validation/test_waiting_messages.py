@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
 import pytest
 
-from ledger.batch import Batch, TimedColumn, Waiting, encode, firing_batch
+from ledger.batch import Batch, TimedColumn, Waiting, copying_batch, encode, firing_batch
 from ledger.codec import Codec
 from ledger.history import HistoryWriter, OperationOutcome, Schedule, Send
 from ledger.state.feature_levels import TIMED
@@ -61,6 +62,32 @@ class WaitingWriter(Writer):
         first = self.state.next_offset(topic_id, 0)
         body = firing_batch(waiting, topic_id=topic_id, queue=0, first_sequence=first, codec=Codec.NONE)
         return self._append(body, topic_id, count)
+
+    def copy(self, identities: list[int], times: list[int], topic_id: int = TARGET) -> Header:
+        """Append copies of messages, as a leader does before the log start moves."""
+        count = len(identities)
+        waiting = Waiting(
+            [self.waiting[identity][0] for identity in identities],
+            np.arange(count),
+            np.array([self.waiting[identity][1] for identity in identities], np.int64),
+            np.array(identities, np.uint64),
+            np.array(times, np.int64),
+        )
+        body = copying_batch(
+            waiting, topic_id=WAITING_TOPIC, queue=0, first_sequence=self.state.next_offset(WAITING_TOPIC, 0),
+            target_topic_id=topic_id, target_queue=0, codec=Codec.LZ4,
+        )  # fmt: skip
+        return self._append(body, WAITING_TOPIC, count)
+
+    def alter(self, identity: int, **changed: Any) -> None:
+        """Let later copies and deliveries of a message have another value, key, tag, header or timestamp."""
+        content: dict[str, Any] = {"values": [b"waits"], "keys": [b"key"], "tags": ["tag"]} | changed
+        values, base = content.pop("values"), content.pop("base", TIME_MS)
+        body = encode(
+            values, topic_id=WAITING_TOPIC, queue=0, producer_id=7, epoch=0, first_sequence=0, base_timestamp_ms=base,
+            timed=TimedColumn(TARGET, 0, np.array([TIME_MS], np.int64)), **content,
+        )  # fmt: skip
+        self.waiting[identity] = Batch(body), 0
 
     def settle(self, through: tuple[int, int], seen: int, settled: tuple[int, ...] = ()) -> Header:
         return self.command(
@@ -176,8 +203,9 @@ def test_a_message_is_delivered_as_of_another_time(writer: WaitingWriter) -> Non
 def columns(first: int, times: list[int]) -> WaitingColumns:
     one = np.ones(1, np.uint32)
     return WaitingColumns(
-        np.array([first]), np.array([len(times)]), one, one * TARGET, one * 0, np.array(times, np.int64)
-    )
+        np.array([first]), np.array([len(times)]), one, one * TARGET, one * 0, np.array(times, np.int64),
+        np.ones(len(times), np.uint64),
+    )  # fmt: skip
 
 
 def test_a_record_of_a_million_messages_is_small_and_drops_what_is_over() -> None:
@@ -188,9 +216,9 @@ def test_a_record_of_a_million_messages_is_small_and_drops_what_is_over() -> Non
         record.wait(columns(first, [first] * size), cursor)
         if number % 2:
             continue
-        assert record.deliver(range(first, first + size), [first] * size, (TARGET, 0)) is None
-    rows = (record._times, record._targets, record._fates)
-    assert sum(array.nbytes for array in rows) <= 2 * 13 * size * rounds
+        assert record.deliver(range(first, first + size), [first] * size, (TARGET, 0), [1] * size) is None
+    rows = (record._times, record._targets, record._fates, record._contents)
+    assert sum(array.nbytes for array in rows) <= 2 * 21 * size * rounds
     late = TimedCursor(100 + rounds * size, 0, 100 + rounds * size)
     missing = record.passed(late)
     assert len(missing) == size * rounds // 2
@@ -203,8 +231,93 @@ def test_a_record_forgets_the_messages_that_are_over() -> None:
         first, cursor = number * size, TimedCursor(number * size, 1 << 62, number * size)
         record.wait(columns(first, [first] * size), cursor)
         record.cancel(first, first)
-        record.deliver(range(first + 1, first + size), [first] * (size - 1), (TARGET, 0))
+        record.deliver(range(first + 1, first + size), [first] * (size - 1), (TARGET, 0), [1] * (size - 1))
     assert len(record._times) <= 8 * size
+
+
+# -- contents
+
+ALTERED = [
+    {"values": [b"other"]},
+    {"keys": [b"other"]},
+    {"keys": None},
+    {"tags": ["other"]},
+    {"headers": [[("h", b"1")]]},
+    {"base": TIME_MS + 1},
+]
+
+
+@pytest.mark.parametrize("changed", ALTERED)
+def test_a_delivery_with_other_contents_is_told(writer: WaitingWriter, changed: dict[str, Any]) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 1])
+    writer.alter(1, **changed)
+    at = writer.fire([0, 1], [TIME_MS + 1, TIME_MS + 1]).index
+    wrong = "the batch delivers the waiting message 1 with other contents than it was sent with"
+    assert told(writer) == [(ViolationKind.WRONG_DELIVERY, at, wrong)]
+
+
+@pytest.mark.parametrize("changed", ALTERED)
+def test_a_copy_with_other_contents_is_told(writer: WaitingWriter, changed: dict[str, Any]) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 1])
+    writer.alter(0, **changed)
+    at = writer.copy([0, 1], [TIME_MS + 1, TIME_MS + 1]).index
+    wrong = "the batch copies the waiting message 0 with other contents than it was sent with"
+    assert told(writer) == [(ViolationKind.WRONG_DELIVERY, at, wrong)]
+
+
+def test_copies_and_deliveries_have_the_contents_of_their_messages(writer: WaitingWriter) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 2])
+    writer.copy([1], [TIME_MS + 2])
+    writer.fire([0, 1], [TIME_MS + 1, TIME_MS + 2])
+    writer.settle((TIME_MS + 2, 1), 3)
+    assert told(writer) == []
+
+
+def test_a_copy_for_another_time_or_queue_is_told(writer: WaitingWriter) -> None:
+    writer.wait([TIME_MS + 1, TIME_MS + 2])
+    first = writer.copy([0], [TIME_MS + 3]).index
+    second = writer.copy([1], [TIME_MS + 2], OTHER).index
+    found = told(writer)
+    assert [(kind, index) for kind, index, _ in found] == [
+        (ViolationKind.WRONG_DELIVERY, first),
+        (ViolationKind.WRONG_DELIVERY, second),
+    ]
+    assert "and its delivery time is" in found[0][2]
+    assert "and the message is for queue 0 of topic id" in found[1][2]
+
+
+def test_messages_of_which_only_a_copy_is_left_are_judged_by_the_copy() -> None:
+    """Their first batch was before the log start."""
+    record, target = TimedRecord(100), (TARGET, 0)
+    assert record.copy([7, 8, 9, 10], [50, 51, 52, 53], target, [1, 2, 3, 4]) is None
+    assert record.copy([7], [50], target, [1]) is None  # once more
+    assert record.copy([7], [50], target, [5]) == (
+        "the batch copies the waiting message 7 with other contents than it was sent with"
+    )
+    assert record.deliver([7], [50], target, [1]) is None
+    assert (
+        record.deliver([7], [50], target, [1]) == "the batch delivers the waiting message 7, which was delivered before"
+    )
+    assert record.deliver([8], [51], target, [9]) == (
+        "the batch delivers the waiting message 8 with other contents than it was sent with"
+    )
+    record.cancel(9, 52)
+    assert (
+        record.deliver([9], [52], target, [3]) == "the batch delivers the waiting message 9, which was cancelled before"
+    )
+    assert record.passed(TimedCursor(60, 0, 100)) == [(10, 53, target)]
+    assert list(record.settle([10])) == [(10, target)]
+    assert record.passed(TimedCursor(60, 0, 100)) == []
+    assert record.deliver([3], [50], target, [1]) is None  # nothing is known about it
+
+
+def test_a_copy_of_a_message_that_the_record_has_forgotten_is_no_message_that_waits() -> None:
+    record = TimedRecord(0)
+    for first in range(0, 8_000, 1_000):
+        record.wait(columns(first, [first] * 1_000), TimedCursor())
+        record.deliver(range(first, first + 1_000), [first] * 1_000, (TARGET, 0), [1] * 1_000)
+    assert record.copy([5], [0], (TARGET, 0), [1]) is None
+    assert record.passed(TimedCursor(1 << 40, 0, 8_000)) == []
 
 
 # -- histories
