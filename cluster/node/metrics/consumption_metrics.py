@@ -12,6 +12,7 @@ from itertools import islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from cluster.node.metrics.shared_metrics import shared_metrics
 from ledger.broker.consumer_groups.lag import lag_of
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
@@ -33,6 +34,7 @@ class ConsumptionCollector:
             [shard_consumption for shard_consumption in shard_consumptions if shard_consumption.replica.knows_the_end]
         )
         yield from _moves(shard_consumptions)
+        yield from shared_metrics([each for each in shard_consumptions if each.replica.knows_the_end])
         rebalances = CounterMetricFamily(
             "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["shard"]
         )

@@ -125,6 +125,10 @@ class LeaseTurns:
         group = self._groups.get(consumer_group)
         return 0 if group is None else len(group.members)
 
+    def members_by_group(self) -> dict[str, int]:
+        """Return the number of members with a stream, by consumer group."""
+        return {name: len(group.members) for name, group in self._groups.items()}
+
     def check_has_no_members(self, consumer_group: str) -> None:
         """Raise GroupNotEmptyError if a member of the group has a stream to this shard's leader."""
         if members := self.members(consumer_group):
