@@ -62,6 +62,7 @@ def test_what_json_prints_can_be_sent_again(directory: Path, topic: str) -> None
             "value": "v",
         },
         {"key": None, "tag": None, "headers": [], "value": ""},
+        {"key": None, "tag": None, "headers": [], "value": "", "look_up_keys": ["order-17", {"base64": coded}]},
         {"key": "", "tag": "é", "headers": [{"name": "", "value_base64": coded}], "value_base64": coded},
         {"key_base64": coded, "tag": None, "headers": [], "value": "line\nend\r\n\u0000\u009b\u2028"},
     ]
@@ -102,6 +103,28 @@ def test_headers_and_the_template_of_letters(directory: Path, topic: str) -> Non
     run("produce", topic, "-H", "no value", cwd=directory, status=2)
     many = [part for number in range(129) for part in ("-H", f"{number}=x")]
     assert b"headers" in run("produce", topic, *many, cwd=directory, status=1).stderr
+
+
+def test_messages_are_found_by_each_of_their_look_up_keys(directory: Path, topic: str) -> None:
+    keys = ("--look-up-key", "order-17", "--look-up-key", "ann", "--look-up-key", "ann")
+    run("produce", topic, *keys, cwd=directory, input=b"one\n")
+    run("produce", topic, *keys, "--key", "k", "-H", "a=b", cwd=directory, input=b"two\n")
+    run("produce", topic, *keys, "--template", "three", cwd=directory)
+    line = b'{"value": "four", "look_up_keys": ["bob", "order-17"]}\n'
+    run("produce", topic, *keys, "--input", "json", cwd=directory, input=line)
+    for key, count in (("order-17", 4), ("ann", 4), ("bob", 1), ("k", 1), ("nobody", 0)):
+        found = run("message", "query", "--topic", topic, "--key", key, "--format", "json", cwd=directory).stdout
+        assert len(as_objects(found)) == count, key
+    (four,) = as_objects(
+        run("message", "query", "--topic", topic, "--key", "bob", "--format", "json", cwd=directory).stdout
+    )
+    assert four["look_up_keys"] == ["bob", "order-17", "ann"]
+    place = f"{topic}:{four['queue']}:{four['offset']}"
+    assert b"look-up key bob, look-up key order-17" in run("message", "get", place, cwd=directory).stderr
+    assert b"four [bob,order-17,ann]\n" in consume(directory, topic, "-f", r"%s [%l]\n")
+    many = [part for number in range(17) for part in ("--look-up-key", str(number))]
+    ended = run("produce", topic, *many, cwd=directory, input=b"x\n", status=1)
+    assert b"17 look-up keys; the limit is 16" in ended.stderr
 
 
 def test_line_ends_of_windows(directory: Path, topic: str) -> None:
