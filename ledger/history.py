@@ -15,6 +15,12 @@ The checker of chaos runs and the validation job compare histories with the logs
     {"op":"cancel","process":7,"outcome":"ok","shard":1,"identity":9,"time_ms":1800000000000,"error":null,"start":4,"end":5}
     {"op":"delivery","process":8,"topic":"t","queue":0,"offsets":[42],"identities":[10],"times_ms":[1800000000000],
      "appended_ms":[1800000000020],"crcs":[47],"start":4,"end":5}           messages of a poll that had waited
+    {"op":"prepare","process":7,"outcome":"ok","transaction":"5be0..","topic":"t","queue":0,"shard":1,"number":6,
+     "crc":3405691582,"size":128,"error":null,"start":2,"end":3}                                 a transaction's message
+    {"op":"decide","process":7,"transaction":"5be0..","commit":true,"start":4}                    before it is told
+    {"op":"end","process":7,"outcome":"ok","transaction":"5be0..","commit":true,"error":null,"start":4,"end":5}
+    {"op":"reveal","process":8,"topic":"t","queue":0,"offsets":[43],"shards":[1],"numbers":[6],"halves":[6],
+     "crcs":[3405691582],"start":4,"end":5}                                 messages of a poll that a commit put there
     {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
     {"op":"close","process":7,"producer":"9f3c..","start":9}                                      a producer stopped
 
@@ -24,6 +30,10 @@ messages of one send have consecutive sequences and offsets.
 
 A message with a delivery time waits in the topic `%TIMED`, and is identified by the shard and its identity, the offset
 at which it waits. The batch that delivers the message names its identity.
+
+A message of a transaction is identified by its transaction, the target queue and its CRC. The program gives each
+transaction a name. The cluster names it by its decision shard and its number there. The batch that a commit puts into
+the queue names these and the half batch in which the message waited. A program writes these lines itself.
 
 Times are nanoseconds of CLOCK_MONOTONIC, so the histories of all processes of one machine use the same clock. A process
 that was killed leaves no `close` line, and no line for operations that had not ended.
@@ -38,7 +48,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar, TextIO, get_args
 
 from ledger.errors import LedgerError
 from ledger.history_fields import wrong_value
@@ -185,6 +195,73 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """A message that the program sent in a transaction, which the program names `transaction`. `shard` is the decision
+    shard, and `number` the number of the transaction there. `shard` is -1 and `number` is None if the outcome is not
+    ok."""
+
+    op: ClassVar[str] = "prepare"
+    process: int
+    outcome: OperationOutcome
+    transaction: str
+    topic: str
+    queue: int
+    shard: int
+    number: int | None
+    crc: int
+    size: int
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """The program has decided how a transaction ends. The line is written before the cluster is told, by the producer
+    or by the answer to a check."""
+
+    op: ClassVar[str] = "decide"
+    process: int
+    transaction: str
+    commit: bool
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest:
+    """A request of a producer to end a transaction, with its answer. The outcome is fail if the transaction has ended
+    otherwise."""
+
+    op: ClassVar[str] = "end"
+    process: int
+    outcome: OperationOutcome
+    transaction: str
+    commit: bool
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reveal:
+    """Messages of one poll that commits put into their queue. The poll itself is another line, with the same process,
+    queue, `start` and `end`. A message belongs to the transaction `numbers` of the decision shard `shards`, and waited
+    in the half batch `halves` of the shard of its queue."""
+
+    op: ClassVar[str] = "reveal"
+    process: int
+    topic: str
+    queue: int
+    offsets: list[int]
+    shards: list[int]
+    numbers: list[int]
+    halves: list[int]
+    crcs: list[int]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assign:
     """A consumer continues a queue at `offset`, because it was assigned the queue or called seek()."""
 
@@ -233,11 +310,23 @@ class Close:
     start: int
 
 
-Operation = Open | Send | Poll | Schedule | Cancel | Delivery | Assign | ProgressReport | AdminRequest | Close
-_KINDS: Mapping[str, type[Any]] = {
-    kind.op: kind
-    for kind in (Open, Send, Poll, Schedule, Cancel, Delivery, Assign, ProgressReport, AdminRequest, Close)
-}
+Operation = (
+    Open
+    | Send
+    | Poll
+    | Schedule
+    | Cancel
+    | Delivery
+    | Prepare
+    | Decide
+    | EndRequest
+    | Reveal
+    | Assign
+    | ProgressReport
+    | AdminRequest
+    | Close
+)
+_KINDS: Mapping[str, type[Any]] = {kind.op: kind for kind in get_args(Operation)}
 _NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
 _PIECE = 1 << 20
 _OUTCOMES = {outcome.value: outcome for outcome in OperationOutcome}

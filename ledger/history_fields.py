@@ -15,6 +15,7 @@ _LARGEST = (1 << 53) - 1
 _LARGEST_32_BITS = (1 << 32) - 1
 _LARGEST_TIME = (1 << 63) - 1
 _PRODUCER = re.compile("[0-9a-f]{16}")
+_TRANSACTION = re.compile("[0-9a-z-]{1,64}")
 _SHOWN = 40
 
 _Check = Callable[[Any], bool]
@@ -41,6 +42,10 @@ def _are_producers(values: Any) -> bool:
     return type(values) is list and set(map(type, values)) <= {str} and all(map(_PRODUCER.fullmatch, set(values)))
 
 
+def _is_transaction(value: Any) -> bool:
+    return type(value) is str and _TRANSACTION.fullmatch(value) is not None
+
+
 def _is_text(value: Any) -> bool:
     return type(value) is str
 
@@ -58,7 +63,8 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "queue": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
     "bound": (lambda value: type(value) is bool, _FLAG),
     "final": (lambda value: type(value) is bool, _FLAG),
-    # -1: messages with delivery times that were not acknowledged.
+    "commit": (lambda value: type(value) is bool, _FLAG),
+    # -1: messages with delivery times, or of transactions, that were not acknowledged.
     "shard": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
     "waits_in": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
     "identity": (_number(), _NUMBER),
@@ -67,6 +73,13 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "clock_ms": (_number(), _NUMBER),
     "times_ms": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
     "appended_ms": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
+    "transaction": (_is_transaction, "a name of up to 64 lower-case letters, digits and hyphens"),
+    "number": (_number(), _NUMBER),
+    "shards": (_numbers(_LARGEST_32_BITS), "a list of whole numbers up to 2^32 - 1"),
+    "numbers": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
+    "halves": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
+    "crc": (_number(most=_LARGEST_32_BITS), "a CRC of 32 bits"),
+    "size": (_number(), _NUMBER),
     "node": (_number(), _NUMBER),
     "offset": (_number(), _NUMBER),
     "producer": (_is_producer, "a producer's id of 16 hexadecimal digits"),
@@ -87,9 +100,10 @@ _COLUMNS = {
     "poll": ("offsets", "producers", "epochs", "sequences", "crcs"),
     "schedule": ("times_ms", "crcs", "sizes"),
     "delivery": ("offsets", "identities", "times_ms", "appended_ms", "crcs"),
+    "reveal": ("offsets", "shards", "numbers", "halves", "crcs"),
 }
 # By operation: the field that is null if the outcome is not ok.
-_OF_OUTCOME = {"send": "offset", "schedule": "identity"}
+_OF_OUTCOME = {"send": "offset", "schedule": "identity", "prepare": "number"}
 
 
 def wrong_value(op: str, values: Mapping[str, Any]) -> str:
@@ -117,7 +131,9 @@ def _misfit(op: str, values: Mapping[str, Any]) -> str:
 def _misfit_of_send(values: Mapping[str, Any], op: str) -> str:
     name = _OF_OUTCOME[op]
     if (values[name] is None) == (values["outcome"] == "ok"):
-        return f"a {op} has an {name} if, and only if, its outcome is ok"
+        return f"a {op} has {'a' if name == 'number' else 'an'} {name} if, and only if, its outcome is ok"
+    if op == "prepare":
+        return ""
     if (values["sequence"] == -1) != (not values["producer"]):
         return f"a {op} has a sequence if, and only if, it has a producer"
     return ""

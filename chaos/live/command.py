@@ -60,13 +60,14 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         return names
 
 
-def expanded(faults: tuple[str, ...], flush: str, timed: float) -> tuple[str, ...]:
+def expanded(faults: tuple[str, ...], flush: str, timed: float, transactions: float) -> tuple[str, ...]:
     """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive, with a load
-    of which the share `timed` has delivery times."""
+    of which the share `timed` has delivery times, and the share `transactions` is sent in transactions."""
     if faults != (ALL,):
         return faults
     lacks = FaultNeeds.NOTHING if flush == "sync" else FaultNeeds.SYNC_FLUSH
     lacks |= FaultNeeds.NOTHING if timed else FaultNeeds.TIMED
+    lacks |= FaultNeeds.NOTHING if transactions else FaultNeeds.TRANSACTIONS
     return tuple(name for name in SURVIVED if not KINDS[name].needs & lacks)
 
 
@@ -128,6 +129,13 @@ def chaos() -> None:
     show_default=True,
     help="The share of the messages that have delivery times. Some of them are cancelled.",
 )
+@click.option(
+    "--transactions",
+    type=click.FloatRange(0, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
+)
 @click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -157,7 +165,8 @@ def chaos() -> None:
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    options = ChaosOptions(seed=seed, faults=expanded(faults, given["flush"], given["timed"]), **given)
+    meant = expanded(faults, given["flush"], given["timed"], given["transactions"])
+    options = ChaosOptions(seed=seed, faults=meant, **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
@@ -189,6 +198,13 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     show_default=True,
     help="The share of the messages that have delivery times. Some of them are cancelled.",
 )
+@click.option(
+    "--transactions",
+    type=click.FloatRange(0, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
+)
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
     "--ledger",
@@ -203,7 +219,8 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     """Run each fault several times. An interrupted campaign continues where it stopped."""
     wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
     book = campaign.CampaignLedger(ledger)
-    waiting = list(campaign.runs(expanded(faults, wish.flush, wish.timed), runs, wish, book.entries()))
+    meant = expanded(faults, wish.flush, wish.timed, wish.transactions)
+    waiting = list(campaign.runs(meant, runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s are to be made")
 
     def told(entry: campaign.CampaignEntry) -> None:

@@ -28,6 +28,8 @@ from ledger.words import counted
 _LEAST_SHARE = 0.2
 # The share of those of these messages with delivery times that must be delivered; others are cancelled.
 _DELIVERED_SHARE = 0.5
+# The share of those of these messages that are sent in transactions that commits must put into their queues.
+_REVEALED_SHARE = 0.4
 # A load that lasted longer than this, beyond the asked time, is mentioned.
 _LATE_S = 1.0
 # A first acknowledgement that comes later than this after the beginning of the load is mentioned.
@@ -87,6 +89,7 @@ def judged(out: Path) -> ChaosResult:
         columns,
         least_acknowledged=least,
         least_delivered=int(options.timed * least * _DELIVERED_SHARE),
+        least_revealed=int(options.transactions * least * _REVEALED_SHARE),
         reads=promise.reads,
         clocks=clock_doubt(wrong, options.nodes),
     ).joined(*cluster)

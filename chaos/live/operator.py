@@ -6,12 +6,13 @@ return a value that means "unknown". Each request is repeated until it succeeds 
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from chaos.errors import ChaosError
 from chaos.live.hosts.environment import NodeEnvironment
@@ -25,6 +26,8 @@ from ledger.timed import MAX_DELIVERY_MS, moment
 _AGAIN_S = 0.2
 _CHANGE_S = 60.0
 _TRANSFER_MS = 3_000
+# The values of the metrics of transactions that have not come to their end.
+_HALVES = re.compile(r"^ledgermq_transaction_(?:half_batches|commits_under_way)\{[^}]*\} (\S+)$", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -98,6 +101,31 @@ class ClusterOperator:
 
         self._until(none_waits, within_s, "not all messages with delivery times were delivered")
 
+    def half_batches(self) -> int:
+        return max(self._half_batches(), default=0)
+
+    def all_ended(self, within_s: float) -> None:
+        """Wait until no transaction waits for its end, and all commits are carried out. Raises ChaosError if this takes
+        longer than `within_s`."""
+
+        def none_waits() -> bool:
+            counts = self._half_batches()
+            running = sum(self._environment.pid(node) is not None for node in self._environment.nodes)
+            return len(counts) == running and not any(counts)
+
+        self._until(none_waits, within_s, "not all transactions ended")
+
+    def _half_batches(self) -> list[int]:
+        """Return for each node that answers how many half batches wait, or are being carried out."""
+        counts = []
+        for node in self._environment.nodes:
+            try:
+                with self._opened(f"{self._environment.http(node)}/metrics") as answer:
+                    counts.append(sum(int(float(each)) for each in _HALVES.findall(answer.read().decode())))
+            except (OSError, ValueError):
+                continue
+        return counts
+
     def _waiting(self, before_ms: int) -> int:
         return len(self._connected().waiting_messages(end=moment(before_ms), limit=MAX_WAITING))
 
@@ -114,8 +142,9 @@ class ClusterOperator:
     def _opened(self, place: str) -> Any:
         if not self._environment.setup.secure:
             return urlopen(f"http://{place}", timeout=1)
-        ca = NodeSecurity(self._environment.setup.directory).ca
-        return urlopen(f"https://{place}", timeout=1, context=ssl.create_default_context(cafile=str(ca)))
+        security = NodeSecurity(self._environment.setup.directory)
+        request = Request(f"https://{place}", headers={"Authorization": security.authorization()})
+        return urlopen(request, timeout=1, context=ssl.create_default_context(cafile=str(security.ca)))
 
     def ready(self, within_s: float) -> None:
         """Wait until the cluster has a leader. Raises ChaosError if the election takes longer than `within_s`."""

@@ -5,6 +5,7 @@
 
     OUT/
       run.json        the options, when the load began and ended, and what the run promises (run_file.py)
+      decisions/      the load's decisions about its transactions (load/decisions.py)
       client-N.jsonl  the history of client process N; client-N.log: its output
       faults.jsonl    the faults and their evidence (nemesis.py)
       leaders.jsonl   which node led, as the nodes reported it (leaders.py)
@@ -33,7 +34,7 @@ from chaos.live.hosts.node_security import clients_of
 from chaos.live.judging import ChaosResult, judged
 from chaos.live.leaders import LeaderWatch
 from chaos.live.load.processes import ClientOfRun, ClientProcesses, ClientTimeoutError
-from chaos.live.load.spec import LONGEST_DELAY_MS, ClientSpec
+from chaos.live.load.spec import CHECKS_SOON, LONGEST_DELAY_MS, ClientSpec
 from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
 from chaos.live.options import ChaosOptions
@@ -48,6 +49,8 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
+# A transaction about which its producer is silent ends at its second check.
+_CHECKED_S = 30.0
 
 
 MakeEnvironment = Callable[[EnvironmentSetup], NodeEnvironment]
@@ -97,6 +100,8 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             )
         if FaultNeeds.TIMED in kind.needs and not options.timed:
             raise ChaosError(f"{kind.name} needs messages with delivery times: give --timed 0.1")
+        if FaultNeeds.TRANSACTIONS in kind.needs and not options.transactions:
+            raise ChaosError(f"{kind.name} needs transactions: give --transactions 0.05")
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
@@ -110,7 +115,12 @@ def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
         directory=out,
         nodes=options.nodes,
         seed=options.seed,
-        settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
+        settings={
+            "flush": options.flush,
+            "shards": options.shards,
+            "segment_bytes": _SEGMENT_BYTES,
+            **(CHECKS_SOON if options.transactions else {}),
+        },
         disks=bool(options.needs & FaultNeeds.DISKS),
         clocks=bool(options.needs & FaultNeeds.CLOCKS),
         secure=options.secure,
@@ -145,6 +155,8 @@ class _Run:
         for _ in range(self._options.producers):
             self._clients.start("producers")
         self._clients.start("consumers")
+        if self._options.transactions:
+            self._clients.start("checkers")
         self._disturb(planned)
         self._clients.check()
         self._audience.say("all faults are healed; stopping the clients")
@@ -179,9 +191,12 @@ class _Run:
             self._operator.caught_up(self._options.recovery_s)
             if self._options.timed:
                 self._operator.all_delivered(self._options.recovery_s + LONGEST_DELAY_MS / 1000)
+            if self._options.transactions:
+                self._operator.all_ended(self._options.recovery_s + _CHECKED_S)
         except ChaosError as trouble:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
+        self._clients.stop("checkers", _STOP_S)
         self._audience.say("reading every queue from every node")
         nodes = self._environment.nodes
         self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
@@ -216,4 +231,5 @@ class _Run:
             history="",
             run=os.getpid(),
             timed=options.timed,
+            transactions=options.transactions,
         )

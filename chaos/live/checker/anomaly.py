@@ -41,6 +41,13 @@ KINDS = {
     "phantom delivery": "a message was delivered that no producer sent with a delivery time for this queue",
     "aborted delivery": "a message was delivered whose producer got the answer that it does not wait",
     "reordered delivery": "of two messages of a queue with equal delivery times, the later one was delivered first",
+    "lost commit": "a transaction was committed, and a message of it is not in its queue at the end",
+    "torn commit": "some messages of a transaction are in their queues, and others are not",
+    "repeated commit": "a message of a transaction has two offsets",
+    "visible rollback": "a message was read although its transaction was rolled back",
+    "early commit": "a message was read before its producer had decided to commit the transaction",
+    "phantom commit": "a message of a transaction was read that no producer sent in this transaction for this queue",
+    "two outcomes": "a transaction was both committed and rolled back, or ended as nobody had decided",
 }
 
 # Anomalies in the reports of the nodes.

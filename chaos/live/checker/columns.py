@@ -16,17 +16,22 @@ import numpy as np
 
 from chaos.live.checker.cells import NONE, OUTCOMES, Flags, Growing, Numbers
 from chaos.live.checker.timed_columns import TimedColumns, TimedReader
+from chaos.live.checker.transaction_columns import TransactionColumns, TransactionReader
 from ledger.history import (
     AdminRequest,
     Assign,
     Cancel,
     Close,
+    Decide,
     Delivery,
+    EndRequest,
     HistoryError,
     Open,
     Operation,
     Poll,
+    Prepare,
     ProgressReport,
+    Reveal,
     Schedule,
     Send,
 )
@@ -83,6 +88,7 @@ class HistoryColumns:
     sends: SendColumns
     reads: ReadColumns
     timed: TimedColumns
+    transactions: TransactionColumns
     # Topic and queue, by the number of the queue.
     queues: Sequence[tuple[str, int]]
     producers: Sequence[str]
@@ -147,6 +153,7 @@ class _Reader:
         self._sends = Growing(shared=9, own=3)
         self._reads = Growing(shared=7, own=5)
         self._timed = TimedReader(self._queues.of)
+        self._transactions = TransactionReader(self._queues.of)
         self._closed: set[int] = set()
         # Process and producer.
         self._opened: set[tuple[int, int]] = set()
@@ -165,6 +172,7 @@ class _Reader:
             sends=sends,
             reads=reads,
             timed=self._timed.columns(),
+            transactions=self._transactions.columns(),
             queues=self._queues.things(),
             producers=self._producers.things(),
             known=frozenset(producer for _, producer in self._opened),
@@ -190,6 +198,14 @@ class _Reader:
                 self._timed.cancel(number, operation)
             case Delivery():
                 self._timed.delivery(number, operation)
+            case Prepare():
+                self._transactions.prepare(number, operation)
+            case Decide():
+                self._transactions.decide(number, operation)
+            case EndRequest():
+                self._transactions.end(number, operation)
+            case Reveal():
+                self._transactions.reveal(number, operation)
             case Assign():
                 self._queues.of((operation.topic, operation.queue))
                 self._assigns.append((number, operation))

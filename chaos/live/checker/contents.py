@@ -13,8 +13,8 @@ import numpy as np
 from chaos.live.checker.anomaly import Finding, finding, is_in, where
 from chaos.live.checker.cells import FAIL, NONE, Flags, Numbers
 from chaos.live.checker.columns import HistoryColumns
+from chaos.live.checker.joining import numbered
 from chaos.live.checker.places import Sightings
-from chaos.live.checker.timed import accounted
 
 _CRCS = 1 << 32
 
@@ -61,6 +61,16 @@ def phantoms(columns: HistoryColumns) -> Finding:
         return f"{_read(columns, row)} was never sent there{also}", (int(reads.operation[row]),)
 
     return finding("phantom", where(unsent), tell)
+
+
+def accounted(columns: HistoryColumns) -> Flags:
+    """Return, for each message that was read, whether the broker made its batch: of messages that had waited for their
+    delivery times, and of messages of transactions. The producer that the batch names did not send them."""
+    reads = columns.reads
+    made = (columns.timed.deliveries, columns.transactions.reveals)
+    places = tuple(np.concatenate([getattr(one, name) for one in made]) for name in ("queue", "offset"))
+    read, known = numbered((reads.queue, reads.offset), places)
+    return is_in(read, np.unique(known))
 
 
 def _sent_elsewhere(columns: HistoryColumns, row: int) -> list[str]:

@@ -20,6 +20,7 @@ from chaos.live.checker.anomaly import Finding, finding, is_in, same_as_before, 
 from chaos.live.checker.cells import FAIL, NONE, OK, UNKNOWN, Flags, Numbers
 from chaos.live.checker.clock_doubt import RIGHT_MS, ClockDoubt
 from chaos.live.checker.columns import HistoryColumns
+from chaos.live.checker.joining import found, last_read, numbered
 
 _NS = 1_000_000
 
@@ -65,14 +66,6 @@ def timed_figures(columns: HistoryColumns) -> TimedFigures:
     return TimedFigures(int((schedules.outcome == OK).sum()), cancelled, len(first), p50, p99, most)
 
 
-def accounted(columns: HistoryColumns) -> Flags:
-    """Return, for each message that was read, whether it is a delivery of a message that had waited. The producer that
-    its batch names did not send it: the broker made the batch."""
-    reads, deliveries = columns.reads, columns.timed.deliveries
-    read, delivered = _numbered((reads.queue, reads.offset), (deliveries.queue, deliveries.offset))
-    return is_in(read, np.unique(delivered))
-
-
 class _Matches:
     """The deliveries of a history, each with the schedule to which it belongs."""
 
@@ -81,16 +74,16 @@ class _Matches:
         self.timed = columns.timed
         schedules, deliveries = self.timed.schedules, self.timed.deliveries
         # Numbers of messages by queue and identity. Schedules without an answer have negative numbers.
-        own, self.delivered = _numbered(
+        own, self.delivered = numbered(
             (schedules.queue, schedules.identity), (deliveries.queue, deliveries.identity)
         )  # fmt: skip
         self.scheduled = np.where(schedules.identity == NONE, NONE - np.arange(len(own)), own)
         # Numbers of messages by queue, delivery time and value.
-        self.own_content, self.content = _numbered(
+        self.own_content, self.content = numbered(
             (schedules.queue, schedules.time_ms, schedules.crc), (deliveries.queue, deliveries.time_ms, deliveries.crc)
         )
-        by_identity = _found(self.delivered, self.scheduled, schedules.outcome == OK)
-        by_content = _found(self.content, self.own_content, schedules.outcome == UNKNOWN)
+        by_identity = found(self.delivered, self.scheduled, schedules.outcome == OK)
+        by_content = found(self.content, self.own_content, schedules.outcome == UNKNOWN)
         # The row of the schedule of each delivery; NONE: there is none.
         self.schedule = np.where(by_identity != NONE, by_identity, by_content)
 
@@ -170,7 +163,7 @@ def _lost(matches: _Matches) -> Finding:
     columns, schedules, cancels = matches.columns, matches.timed.schedules, matches.timed.cancels
     asked = _cancels_of(matches, np.ones(len(cancels.outcome), np.bool_)) != NONE
     asked |= is_in(schedules.process, np.array(sorted(columns.silent), np.int64))
-    read_ns = _last_read(columns)[schedules.queue] if len(schedules.queue) else schedules.queue
+    read_ns = last_read(columns)[schedules.queue] if len(schedules.queue) else schedules.queue
     due_ns = schedules.time_ms * _NS - matches.timed.clock_offset_ns
     is_due = (read_ns != NONE) & (due_ns < read_ns) & (schedules.end < read_ns)
     never = ~is_in(matches.scheduled, matches.delivered)
@@ -210,7 +203,7 @@ def _phantoms(matches: _Matches) -> Finding:
     """Find deliveries of messages that nobody sent. If a producer was killed, its history may lack what it sent last,
     so nothing is judged."""
     columns, schedules = matches.columns, matches.timed.schedules
-    refused = _found(matches.content, matches.own_content, schedules.outcome == FAIL) != NONE
+    refused = found(matches.content, matches.own_content, schedules.outcome == FAIL) != NONE
     unsent = (matches.schedule == NONE) & ~refused
     if columns.known - columns.orderly:
         unsent[:] = False
@@ -223,7 +216,7 @@ def _phantoms(matches: _Matches) -> Finding:
 
 def _aborted(matches: _Matches) -> Finding:
     schedules, deliveries = matches.timed.schedules, matches.timed.deliveries
-    refused = _found(matches.content, matches.own_content, schedules.outcome == FAIL)
+    refused = found(matches.content, matches.own_content, schedules.outcome == FAIL)
     wrong = (matches.schedule == NONE) & (refused != NONE)
 
     def tell(row: int) -> tuple[str, Iterable[int]]:
@@ -254,45 +247,8 @@ def _reordered(matches: _Matches) -> Finding:
 def _cancels_of(matches: _Matches, chosen: Flags) -> Numbers:
     """Return, for each schedule, the row of one of the chosen cancels of its message, or NONE."""
     schedules, cancels = matches.timed.schedules, matches.timed.cancels
-    scheduled, cancelled = _numbered((schedules.shard, schedules.identity), (cancels.shard, cancels.identity))
-    return np.where(schedules.identity == NONE, NONE, _found(scheduled, cancelled, chosen))
-
-
-def _last_read(columns: HistoryColumns) -> Numbers:
-    """Return, for each queue, when its last final reading began, in ns; NONE if the queue was not read from its first
-    message on."""
-    begun = np.full(len(columns.queues), NONE, np.int64)
-    numbers = {queue: number for number, queue in enumerate(columns.queues)}
-    read = {queue for queue, _ in columns.read_to_end}
-    for _, assign in columns.assigns:
-        number = numbers[assign.topic, assign.queue]
-        if assign.process in columns.readers and number in read:
-            begun[number] = max(begun[number], assign.start)
-    for (queue, _), offset in columns.beginnings().items():
-        if offset > 0:  # retention has removed messages
-            begun[queue] = NONE
-    return begun
-
-
-def _numbered(*tables: tuple[Numbers, ...]) -> list[Numbers]:
-    """Return one column for each table, with equal numbers for equal rows of all tables."""
-    columns = [np.concatenate(column) for column in zip(*tables, strict=True)]
-    numbers = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        _, ranks = np.unique(column, return_inverse=True)
-        _, numbers = np.unique(numbers * (len(ranks) + 1) + ranks, return_inverse=True)
-    edges = np.cumsum([len(table[0]) for table in tables])[:-1]
-    return list(np.split(numbers, edges))
-
-
-def _found(wanted: Numbers, among: Numbers, chosen: Flags) -> Numbers:
-    """Return, for each wanted number, the first row of `among` that is chosen and has this number, or NONE."""
-    rows = where(chosen)
-    numbers, first = np.unique(among[rows], return_index=True)
-    if not len(numbers):
-        return np.full(len(wanted), NONE, np.int64)
-    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.where(numbers[at] == wanted, rows[first[at]], NONE)
+    scheduled, cancelled = numbered((schedules.shard, schedules.identity), (cancels.shard, cancels.identity))
+    return np.where(schedules.identity == NONE, NONE, found(scheduled, cancelled, chosen))
 
 
 def _quantile(ordered: Numbers, share: float) -> int:

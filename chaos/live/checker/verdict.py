@@ -24,6 +24,7 @@ from chaos.live.checker.polls import poll_findings
 from chaos.live.checker.progress import regressions
 from chaos.live.checker.replicas import divergence
 from chaos.live.checker.timed import timed_figures, timed_findings
+from chaos.live.checker.transactions import transaction_figures, transaction_findings
 
 # By role of a client: the kinds of anomalies that may follow from missing lines of its history.
 UNPROVEN = {
@@ -34,9 +35,14 @@ UNPROVEN = {
         "lost delivery",
         "phantom delivery",
         "aborted delivery",
+        "visible rollback",
+        "early commit",
+        "phantom commit",
+        "two outcomes",
     ),
+    "checkers": ("early commit", "two outcomes"),
     "consumers": ("external poll skip", "external non-monotonic poll"),
-    "final": ("lost", "divergence", "external poll skip", "lost delivery"),
+    "final": ("lost", "divergence", "external poll skip", "lost delivery", "lost commit", "torn commit"),
 }
 
 
@@ -107,12 +113,14 @@ def judge(
     *,
     least_acknowledged: int = 1,
     least_delivered: int = 0,
+    least_revealed: int = 0,
     reads: FinalReads | None = None,
     clocks: ClockDoubt = ClockDoubt(),  # noqa: B008  (frozen)
 ) -> HistoryVerdict:
     """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged, if fewer than
-    `least_delivered` messages with delivery times were delivered, or if one of the final readings in `reads` is
-    missing. Without `reads`, one final reading of each queue is enough. `clocks` says which clocks may have been wrong.
+    `least_delivered` messages with delivery times were delivered, if commits put fewer than `least_revealed` messages
+    into their queues, or if one of the final readings in `reads` is missing. Without `reads`, one final reading of each
+    queue is enough. `clocks` says which clocks may have been wrong.
     """
     seen = sightings(columns)
     findings = (
@@ -128,10 +136,11 @@ def judge(
         divergence(columns),
         regressions(columns),
         *timed_findings(columns, clocks),
+        *transaction_findings(columns),
     )
     figures = _figures(columns)
     void = (
-        *_void(columns, figures, least_acknowledged, least_delivered),
+        *_void(columns, figures, least_acknowledged, least_delivered, least_revealed),
         *(absent_reads(columns, reads) if reads else ()),
     )
     wrong = any(finding.count for finding in findings)
@@ -151,6 +160,7 @@ def _figures(columns: HistoryColumns) -> dict[str, int]:
         "producers": len(columns.known),
         "queues": len(columns.queues),
         **_timed_figures(columns),
+        **_transaction_figures(columns),
     }
 
 
@@ -169,7 +179,27 @@ def _timed_figures(columns: HistoryColumns) -> dict[str, int]:
     }
 
 
-def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: int, least_delivered: int) -> list[str]:
+def _transaction_figures(columns: HistoryColumns) -> dict[str, int]:
+    """Return the figures of transactions, if the history has any."""
+    if not columns.transactions.names:
+        return {}
+    told = transaction_figures(columns)
+    return {
+        "transactions": len(columns.transactions.names),
+        "transactions committed": told.committed,
+        "transactions rolled back": told.rolled_back,
+        "transactions left to a check": told.unanswered,
+        "messages of committed transactions": told.revealed,
+    }
+
+
+def _void(
+    columns: HistoryColumns,
+    figures: dict[str, int],
+    least_acknowledged: int,
+    least_delivered: int,
+    least_revealed: int,
+) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
         void.append(
@@ -177,6 +207,8 @@ def _void(columns: HistoryColumns, figures: dict[str, int], least_acknowledged: 
         )
     if (delivered := figures.get("waiting messages delivered", 0)) < least_delivered:
         void.append(f"delivered waiting messages: {delivered:,}; a verdict needs at least {least_delivered:,}")
+    if (revealed := figures.get("messages of committed transactions", 0)) < least_revealed:
+        void.append(f"messages of committed transactions: {revealed:,}; a verdict needs at least {least_revealed:,}")
     unread = sorted(set(_queues_sent(columns)) - {queue for queue, _ in columns.read_to_end})
     if unread:
         names = queue_names([columns.queues[number] for number in unread])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from chaos.live.faults import damage, disks, due, network, operations, processes
+from chaos.live.faults import damage, disks, due, ends, network, operations, processes
 from chaos.live.faults.fault import FaultNeeds, FaultTarget, LiveFaultKind
 from chaos.live.faults.stale_vote import StaleVote
 
@@ -34,6 +34,14 @@ _ALL = (
         (LEADER,),
         due.KillWhenDue,
         needs=FaultNeeds.TIMED,
+        seconds=(4.0, 7.0),
+    ),
+    _Kind(
+        "kill-before-ends",
+        "nodes are killed when many transactions are prepared and end, and restarted some seconds later",
+        (LEADER, ONE),
+        ends.KillBeforeEnds,
+        needs=FaultNeeds.TRANSACTIONS,
         seconds=(4.0, 7.0),
     ),
     _Kind("stop", "nodes are stopped (SIGTERM) and restarted some seconds later", _SOME, processes.Stop),

@@ -30,9 +30,9 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """What a fault needs from a run, for example disks, clocks that can be set, or messages with delivery times. With
-    `async` flush, a cluster may lose data if a majority loses power at once. A loss of data that the flush mode allows
-    is no anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
+    """What a fault needs from a run, for example disks, clocks that can be set, messages with delivery times, or
+    transactions. With `async` flush, a cluster may lose data if a majority loses power at once. A loss of data that the
+    flush mode allows is no anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -41,6 +41,7 @@ class FaultNeeds(Flag):
     STRACE = auto()
     SYNC_FLUSH = auto()
     TIMED = auto()
+    TRANSACTIONS = auto()
 
 
 class ClusterControl(Protocol):
@@ -69,6 +70,9 @@ class ClusterControl(Protocol):
     def waiting(self, before_ms: int) -> int:
         """Return how many messages wait for delivery times before this time, in ms since 1970; 0 if no node answers.
         Counts up to 10,000."""
+
+    def half_batches(self) -> int:
+        """Return how many half batches of transactions wait, or are being carried out; 0 if no node answers."""
 
     def caught_up(self, within_s: float) -> None:
         """Wait until all running nodes have applied all entries that were committed before the call. Raises ChaosError

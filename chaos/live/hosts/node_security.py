@@ -7,6 +7,7 @@ DIRECTORY/
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,12 @@ class NodeSecurity:
             "LEDGERMQ_USER": _ADMINISTRATOR,
             "LEDGERMQ_PASSWORD_FILE": str(self._directory / PASSWORD_FILE),
         }
+
+    def authorization(self) -> str:
+        """Return the header `Authorization` by which a request to a node's HTTP port proves to be the
+        administrator's."""
+        password = (self._directory / PASSWORD_FILE).read_text(encoding="utf-8").strip()
+        return "Basic " + base64.b64encode(f"{_ADMINISTRATOR}:{password}".encode()).decode()
 
     def remove(self) -> None:
         for directory in (self._directory, *self._directory.parent.glob(f"node-*/{NAME}")):

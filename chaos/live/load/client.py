@@ -18,6 +18,7 @@ from chaos.live.load.consuming import consume, watch_progress
 from chaos.live.load.final_reading import read_to_the_end
 from chaos.live.load.producing import produce
 from chaos.live.load.spec import ClientSpec
+from chaos.live.load.transacting import answer_checks
 
 GROUP = "chaos"
 
@@ -47,6 +48,8 @@ async def run(spec: ClientSpec) -> None:
             await produce(spec, stop)
         case "consumers":
             await asyncio.gather(consume(spec, stop), watch_progress(spec, GROUP, stop))
+        case "checkers":
+            await answer_checks(spec, stop)
         case "final":
             await read_to_the_end(spec, stop)
 

@@ -2,7 +2,8 @@
 
 In the history, each consumer is a separate process. A consumer records the offset at which each reading begins, and
 every message that it receives. For each message the consumer also records the producer, epoch and sequence in the
-message's batch. Of messages that had waited for their delivery times, it records what the batch says about them, too.
+message's batch. Of messages that had waited for their delivery times, and of messages of transactions, it records what
+the batch says about them, too.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from random import Random
 import google_crc32c
 
 from chaos.live.load.spec import ClientSpec
-from ledger.batch import fired_column
+from ledger.batch import decided_column, fired_column
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.errors import LedgerError
-from ledger.history import Assign, Delivery, HistoryWriter, Poll, ProgressReport, now_ns
+from ledger.history import Assign, Delivery, HistoryWriter, Poll, ProgressReport, Reveal, now_ns
 
 _POLL_MS = 200
 _AGAIN_S = 0.3
@@ -65,14 +66,22 @@ class HistoryReader:
         first, start_and_end = self._from.pop(queue, 0), (start, now_ns())
         rows = []
         waited: list[tuple[int, int, int, int, int]] = []
+        decided: list[tuple[int, int, int, int, int]] = []
         for one in batches:
             waited += _waited(one, first)
+            decided += _decided(one, first)
             header, producer = one.batch.header, f"{one.batch.header.producer_id:016x}"
             for number, value in enumerate(one.batch.values()):
                 if one.base_offset + number >= first:
                     sequence, crc = header.first_sequence + number, google_crc32c.value(value)
                     rows.append((one.base_offset + number, producer, header.epoch, sequence, crc))
-        if waited:  # before the poll, so that no poll of a killed process lacks this line
+        # Before the poll, so that no poll of a killed process lacks these lines.
+        if decided:
+            offsets, shards, numbers, halves, crcs = (list(column) for column in zip(*decided, strict=True))
+            self._writer.write(
+                Reveal(self._process, self._topic, queue, offsets, shards, numbers, halves, crcs, *start_and_end)
+            )
+        if waited:
             offsets, identities, times_ms, appended_ms, crcs = (list(column) for column in zip(*waited, strict=True))
             self._writer.write(
                 Delivery(
@@ -122,6 +131,20 @@ def _waited(one: QueueBatch, first: int) -> list[tuple[int, int, int, int, int]]
     return [
         (offset, identity, time_ms, one.append_time_ms, crc)
         for offset, identity, time_ms, crc in rows
+        if offset >= first
+    ]
+
+
+def _decided(one: QueueBatch, first: int) -> list[tuple[int, int, int, int, int]]:
+    """Return the values of a history line `reveal` for the messages of the batch from the offset `first` on; an empty
+    list if no commit made the batch."""
+    decided = decided_column(one.batch.data)
+    if decided is None:
+        return []
+    crcs = map(google_crc32c.value, one.batch.values())
+    return [
+        (offset, decided.shard, decided.transaction, decided.half, crc)
+        for offset, crc in zip(one.offsets.tolist(), crcs, strict=True)
         if offset >= first
     ]
 

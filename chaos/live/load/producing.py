@@ -1,5 +1,6 @@
 """A chaos run has three producers: the first awaits each send, the second keeps many sends in flight, and the third
-sends lists. A fourth one sends messages with delivery times (waiting.py).
+sends lists. A fourth one sends messages with delivery times (waiting.py), and a fifth one sends transactions
+(transacting.py).
 
 During faults, the producers continue to send at their rate. `AsyncProducer` itself writes the history (`history=`), so
 the history contains every answer that the producer got. The load chooses the queue of every message, so the order
@@ -15,6 +16,7 @@ from random import Random
 from chaos.live.load.call_pace import CallPace
 from chaos.live.load.running import producer_of, running
 from chaos.live.load.spec import ClientSpec
+from chaos.live.load.transacting import send_transactions
 from chaos.live.load.waiting import send_waiting
 from cluster.load.calls import ProducerCall, Receipt, Way, make_calls
 from cluster.load.seeded_payloads import mixed_payload
@@ -47,6 +49,9 @@ async def produce(spec: ClientSpec, stop: asyncio.Event) -> None:
         if spec.timed:
             random = Random(f"{spec.seed} waiting messages")
             tasks.create_task(send_waiting(spec, spec.first_process + len(STYLES), random, stop))
+        if spec.transactions:
+            random = Random(f"{spec.seed} transactions")
+            tasks.create_task(send_transactions(spec, spec.first_process + len(STYLES) + 1, random, stop))
 
 
 async def _run(spec: ClientSpec, process: int, style: SendStyle, random: Random, stop: asyncio.Event) -> None:

@@ -12,7 +12,14 @@ SHARED_MS = 2_000
 # No delivery time is farther ahead, in ms.
 LONGEST_DELAY_MS = 4 * SHARED_MS
 
-Role = Literal["producers", "consumers", "final"]
+# Many transactions end shortly after each multiple of this time, in ms since 1970.
+ENDS_MS = 2_000
+# The producer group of the load's transactions.
+PRODUCER_GROUP = "chaos"
+# The settings of the nodes by which they ask for the outcomes of transactions soon.
+CHECKS_SOON = {"transaction_check_after_s": 3.0, "transaction_check_every_s": 4.0}
+
+Role = Literal["producers", "consumers", "checkers", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +43,13 @@ class ClientSpec:
     run: int
     # The share of the messages that have delivery times.
     timed: float = 0.0
+    # The share of the messages that are sent in transactions.
+    transactions: float = 0.0
 
     @property
     def plain_rate(self) -> float:
-        """The rate of messages without delivery times, in messages a second."""
-        return self.rate * (1 - self.timed)
+        """The rate of messages without delivery times and transactions, in messages a second."""
+        return self.rate * (1 - self.timed - self.transactions)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

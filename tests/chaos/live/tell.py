@@ -6,11 +6,15 @@ from ledger.history import (
     Assign,
     Cancel,
     Close,
+    Decide,
     Delivery,
+    EndRequest,
     Open,
     OperationOutcome,
     Poll,
+    Prepare,
     ProgressReport,
+    Reveal,
     Schedule,
     Send,
 )
@@ -132,6 +136,52 @@ def delivered_at_end(
 def reading_begins(at: int = 19_000, offset: int = 0) -> list[Assign]:
     """The final readings of three nodes begin, at `at` in ms of the tale."""
     return [Assign(100 + node, "t", 0, offset, at * _MS) for node in (1, 2, 3)]
+
+
+def prepare(
+    payload: int, number: int | None = 6, outcome: str = "ok", *, name: str = "x", queue: int = 0, at: int = 5
+) -> Prepare:
+    """One message of a transaction, acknowledged at `at` ms of the tale. The decision shard is 3."""
+    kind, shard = OperationOutcome(outcome), -1 if number is None else 3
+    return Prepare(1, kind, name, "t", queue, shard, number, payload, 1, None, at * _MS, at * _MS)
+
+
+def decide(*, commit: bool, name: str = "x", at: int = 10) -> Decide:
+    return Decide(1, name, commit, at * _MS)
+
+
+def ended(outcome: str = "ok", *, commit: bool, name: str = "x") -> EndRequest:
+    return EndRequest(1, OperationOutcome(outcome), name, commit, None, 10 * _MS, 15 * _MS)
+
+
+def revealed(
+    *messages: tuple[int, int, int],
+    number: int = 6,
+    at: int = 10_000,
+    process: int = 2,
+    node: int = 0,
+    final: bool = False,
+    queue: int = 0,
+) -> list[Reveal | Poll]:
+    """A poll of one queue with messages of transactions, given as (offset, half batch, payload). The poll ends at `at`,
+    in ms of the tale."""
+    offsets, halves, crcs = ([message[place] for message in messages] for place in range(3))
+    count, end = len(messages), at * _MS
+    return [
+        Reveal(process, "t", queue, offsets, [3] * count, [number] * count, halves, crcs, end - 1, end),
+        Poll(process, "t", queue, offsets, [BROKER] * count, [0] * count, offsets, crcs, node, final, end - 1, end),
+    ]
+
+
+def revealed_at_end(
+    *messages: tuple[int, int, int], number: int = 6, at: int = 20_000, queue: int = 0
+) -> list[Reveal | Poll]:
+    """The final readings of three nodes, which begin shortly before `at`, in ms of the tale."""
+    return [
+        line
+        for node in (1, 2, 3)
+        for line in revealed(*messages, number=number, process=100 + node, node=node, final=True, at=at, queue=queue)
+    ]
 
 
 def opened(producer: str = P, process: int = 1) -> Open:

@@ -18,13 +18,18 @@ from tests.chaos.live.tell import (
     cancel,
     closed,
     crc,
+    decide,
     delivered,
     delivered_at_end,
     end,
+    ended,
     opened,
     poll,
+    prepare,
     progress,
     reading_begins,
+    revealed,
+    revealed_at_end,
     schedule,
     send,
 )
@@ -64,6 +69,11 @@ def test_an_unknown_send_may_be_there() -> None:
 # offset 0.
 WHOLE: list[Operation | list[Any]] = [opened(), closed(), reading_begins()]
 FIVE = delivered_at_end((0, 5, 3_000))
+# A transaction with two messages, in the half batches 6 and 7, is prepared.
+PREPARED: list[Operation | list[Any]] = [prepare(60), prepare(70), *WHOLE]
+BOTH = revealed_at_end((0, 6, 60), (1, 7, 70))
+ROLLED_BACK: list[Operation | list[Any]] = [decide(commit=False), ended(commit=False)]
+COMMITTED: list[Operation | list[Any]] = [decide(commit=True), ended(commit=True)]
 
 ANOMALIES: dict[str, list[Tale]] = {
     "lost": [
@@ -173,6 +183,51 @@ ANOMALIES: dict[str, list[Tale]] = {
     ],
     "reordered delivery": [
         [schedule(5, 3_000), schedule(6, 3_000), *WHOLE, delivered_at_end((0, 6, 3_000), (1, 5, 3_000))],
+    ],
+    "lost commit": [
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60))],
+        [*PREPARED, *COMMITTED, revealed_at_end()],
+        # The producer got no answer, or died. Every checker says that it is to be committed.
+        [*PREPARED, decide(commit=True), ended("unknown", commit=True), revealed_at_end()],
+        [*PREPARED, decide(commit=True), revealed_at_end((1, 7, 70))],
+        # A value of another transaction is not the message.
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60)), revealed_at_end((1, 7, 70), number=8)],
+    ],
+    "torn commit": [
+        # Programs that disagree: it ends in one of the two ways, and not in both.
+        [*PREPARED, decide(commit=True), decide(commit=False, at=12), revealed_at_end((0, 6, 60))],
+        [*PREPARED, *ROLLED_BACK, revealed_at_end((0, 6, 60))],
+    ],
+    "repeated commit": [
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60), (1, 7, 70), (2, 6, 60))],
+        # One value in two half batches: a message that was prepared twice.
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60), (1, 7, 70), (2, 8, 60))],
+    ],
+    "visible rollback": [
+        [*PREPARED, *ROLLED_BACK, BOTH],
+        # Seen by one reader, before the rollback.
+        [*PREPARED, revealed((0, 6, 60), at=6), *ROLLED_BACK, revealed_at_end()],
+        # Decided by the answer to a check.
+        [*PREPARED, decide(commit=False), BOTH],
+        # A message whose send has no answer: the transaction cannot be committed.
+        [prepare(60), prepare(70, None, "unknown"), *WHOLE, *ROLLED_BACK, revealed_at_end((0, 7, 70))],
+        # A client was told that it was rolled back, whatever anybody decided.
+        [*PREPARED, decide(commit=True), decide(commit=False), ended(commit=False), BOTH],
+    ],
+    "early commit": [
+        [*PREPARED, revealed((0, 6, 60), at=9), *COMMITTED, BOTH],
+        [*PREPARED, BOTH],  # nobody decided
+    ],
+    "phantom commit": [
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60), (1, 7, 70), (2, 8, 80))],
+        [*PREPARED, *COMMITTED, BOTH, revealed_at_end((0, 8, 70), queue=1)],  # in another queue
+        [*PREPARED, *COMMITTED, revealed_at_end((0, 6, 60), (1, 7, 71))],  # with other bytes
+    ],
+    "two outcomes": [
+        [*PREPARED, *COMMITTED, ended(commit=False), BOTH],
+        # The cluster says that the transaction was rolled back, and nobody decided so.
+        [*PREPARED, decide(commit=True), ended("fail", commit=True), revealed_at_end()],
+        [*PREPARED, decide(commit=False), ended("fail", commit=False), revealed_at_end()],
     ],
 }
 
@@ -289,6 +344,52 @@ ALLOWED: dict[str, Tale] = {
         *WHOLE,
         delivered_at_end((0, 6, 2_000), (1, 5, 3_000)),
     ],
+    "a committed transaction": [*PREPARED, *COMMITTED, revealed((0, 6, 60), at=10), BOTH],
+    "a commit without an answer, of a producer that was killed": [
+        prepare(60),
+        opened(),
+        reading_begins(),
+        decide(commit=True),
+        ended("unknown", commit=True),
+        decide(commit=True, at=4_000),
+        revealed_at_end((0, 6, 60)),
+    ],
+    "a transaction that was rolled back": [*PREPARED, *ROLLED_BACK, revealed_at_end()],
+    "a transaction about which nobody said anything": [*PREPARED, revealed_at_end()],
+    "a transaction that was decided after the final reading had begun": [
+        *PREPARED,
+        decide(commit=True, at=19_001),
+        revealed_at_end(),
+    ],
+    "programs that disagree end it in one way": [
+        *PREPARED,
+        decide(commit=True),
+        decide(commit=False, at=12),
+        ended("fail", commit=False),
+        BOTH,
+    ],
+    "a refused rollback of a transaction that a checker has committed": [
+        *PREPARED,
+        decide(commit=True),
+        decide(commit=False),
+        ended("fail", commit=False),
+        BOTH,
+    ],
+    "equal values of two transactions": [
+        *PREPARED,
+        prepare(60, 8, name="y"),
+        *COMMITTED,
+        decide(commit=False, name="y"),
+        BOTH,
+    ],
+    "what retention let go was committed before": [
+        prepare(60),
+        opened(),
+        closed(),
+        reading_begins(offset=1),
+        *COMMITTED,
+        revealed_at_end(),
+    ],
     "answers at the same time may differ": [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 4, 9)],
     "an epoch begins at 0 again": [
         opened(),
@@ -328,6 +429,25 @@ def test_too_little_is_void() -> None:
     columns = columns_of([send(0, 0), *end((0, 0))])
     assert judge(columns, least_acknowledged=1).valid is True
     assert judge(columns, least_acknowledged=2).valid is None
+
+
+def test_a_history_with_too_few_messages_of_transactions_is_void() -> None:
+    columns = columns_of([send(0, 0), *end((0, 0)), prepare(60)])
+    assert judge(columns).valid is True
+    verdict = judge(columns, least_revealed=1)
+    assert verdict.void == ("messages of committed transactions: 0; a verdict needs at least 1",)
+
+
+def test_the_figures_of_transactions() -> None:
+    verdict = told([*PREPARED, *COMMITTED, prepare(80, 8, name="y"), decide(commit=False, name="y"), BOTH])
+    figures = {name: value for name, value in verdict.figures.items() if "transactions" in name}
+    assert figures == {
+        "transactions": 2,
+        "transactions committed": 1,
+        "transactions rolled back": 0,
+        "transactions left to a check": 1,
+        "messages of committed transactions": 2,
+    }
 
 
 def test_examples_are_few_and_counts_are_whole() -> None:

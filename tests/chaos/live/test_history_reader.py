@@ -1,4 +1,4 @@
-"""What a consumer of a chaos run records about messages that had waited for their delivery times."""
+"""What a consumer of a chaos run records about messages whose batches the broker made."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import google_crc32c
 import numpy as np
 
 from chaos.live.load.consuming import HistoryReader
-from ledger.batch import Batch, TimedColumn, Waiting, encode, firing_batch
+from ledger.batch import Batch, DecidedColumn, HalfColumn, TimedColumn, Waiting, decided_batch, encode, firing_batch
 from ledger.client.consumer.cursor import QueueBatch
 from ledger.codec import Codec
-from ledger.history import Delivery, HistoryWriter, Poll, read_history
+from ledger.history import Delivery, HistoryWriter, Poll, Reveal, read_history
 
 TIMES = [1_800_000_000_000, 1_800_000_000_005]
 
@@ -36,6 +36,14 @@ def fired() -> Batch:
     )  # fmt: skip
     waiting = Waiting([waits], np.zeros(2, np.int64), np.arange(2), np.array([40, 41], np.uint64), column.times_ms)
     return Batch(firing_batch(waiting, topic_id=1, queue=0, first_sequence=5, codec=Codec.NONE))
+
+
+def decided() -> Batch:
+    half = encode(
+        [b"c", b"dd"], topic_id=2, queue=0, producer_id=7, epoch=0, first_sequence=0, base_timestamp_ms=0,
+        half=HalfColumn(1, 0, 4, "g", 30),
+    )  # fmt: skip
+    return Batch(decided_batch(bytes(half), DecidedColumn(33, 30, 4), topic_id=1, queue=0, first_sequence=5))
 
 
 class Consumer:
@@ -77,3 +85,16 @@ async def test_messages_before_the_asked_offset_are_left_out(tmp_path: Path) -> 
 async def test_other_messages_leave_no_line(tmp_path: Path) -> None:
     (only,) = await read(tmp_path / "history", 4, QueueBatch(0, 4, plain(), 1))
     assert isinstance(only, Poll)
+
+
+async def test_what_the_batch_says_of_messages_of_a_transaction(tmp_path: Path) -> None:
+    batches = (QueueBatch(0, 4, plain(), 1), QueueBatch(0, 5, decided(), 123))
+    reveal, poll = await read(tmp_path / "history", 4, *batches)
+    assert isinstance(reveal, Reveal)
+    assert isinstance(poll, Poll)
+    assert (reveal.process, reveal.topic, reveal.queue, reveal.offsets) == (9, "t", 0, [5, 6])
+    assert (reveal.shards, reveal.numbers, reveal.halves) == ([4, 4], [30, 30], [33, 33])
+    assert reveal.crcs == poll.crcs[1:] == [google_crc32c.value(b"c"), google_crc32c.value(b"dd")]
+    assert (reveal.start, reveal.end) == (poll.start, poll.end)
+    (later, _) = await read(tmp_path / "later", 6, QueueBatch(0, 5, decided(), 123))
+    assert (later.offsets, later.halves) == ([6], [33])
