@@ -174,6 +174,7 @@ class Driver:
             if self._resume_in_ticks == 0:
                 self._resume()
         self.clock.tick(self.raft.configuration.voters)
+        self._write_proposals()  # a tick may begin a handover, and then the core refuses what `check_room` has accepted
         self.raft.tick()
         self._settle()
 
@@ -303,6 +304,7 @@ class Driver:
 
         If the handover does not succeed within an election timeout, this node stays the leader."""
         self._notice_pause()
+        self._write_proposals()  # a handover refuses what `check_room` has accepted
         self.raft.transfer(to)
         self._settle()
 
@@ -498,6 +500,11 @@ class Driver:
         except (Refusal, StoreError) as error:
             if isinstance(error, StoreError):
                 self.fail(error)  # before the proposals are settled, so that their callers see `failure`
+            else:
+                # `check_room` has accepted these entries, so the state machine counts on them for the entries that it
+                # proposes next. A new leadership does not.
+                self.raft.step_down()
+                self._settle()
             for proposal in group:
                 proposal.settled(committed=False)
             return

@@ -328,6 +328,12 @@ class Raft:
         """Return True if clients could write to this server if it were the leader: its disk works and has room."""
         return self._server.takes_writes
 
+    def step_down(self) -> None:
+        """Stop leading, and ask a voter that holds the whole log to stand for election. If this server does not lead,
+        do nothing."""
+        if isinstance(self._role, Leader):
+            self._become(self._role.leave())
+
     def stop_applying(self) -> None:
         """Report that the state machine cannot apply the next committed entry, and never will. If this server leads, it
         hands leadership over. From now on this server votes and holds entries, and does not stand for election."""

@@ -523,6 +523,33 @@ def test_a_transfer_moves_the_lead_and_proposals_are_refused_meanwhile() -> None
     assert cluster[to].driver.leads
 
 
+def test_a_handover_that_a_tick_begins_refuses_no_entry_that_was_accepted_before() -> None:
+    """The state machine has given the entry an offset, and would give the next entry the offset after it."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leader.driver.raft.room_changed(False)
+    proposals: list[TestProposal] = []
+    while not leader.driver.raft.transferring_to:
+        cluster.run()
+        proposals += propose(leader, b"m")
+        for member in cluster.members.values():  # the turn of the proposal ends after the tick
+            member.driver.tick()
+        assert len(proposals) < 1_000, "no handover began"
+    assert proposals[-1].header is not None
+    cluster.run()
+    cluster.tick(2)
+    assert [proposal.outcome for proposal in proposals] == [True] * len(proposals)
+
+
+def test_a_transfer_refuses_no_entry_that_was_accepted_before() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    (proposal,) = propose(leader, b"m1")
+    leader.driver.transfer(next(node for node in cluster.nodes if node != leader.node))
+    cluster.run()
+    assert proposal.outcome is True
+
+
 def test_a_leader_that_was_held_up_acknowledges_nothing_before_it_has_heard_a_majority() -> None:
     cluster = DriverCluster(3)
     leader = cluster.elect()

@@ -199,3 +199,18 @@ def test_a_leader_that_diverges_from_one_follower_leads_the_others_and_changes_m
     cluster.tick(4)
     assert proposal.outcome is True
     write(cluster, leader, b"more")
+
+
+def test_a_leader_that_cannot_append_what_it_accepted_stops_leading() -> None:
+    """The state machine has given the entry an offset. If this leader went on, it would give the next entry the offset
+    after it, and no replica could apply that entry."""
+    cluster, leader, follower = led()
+    proposal = TestProposal(b"m3")
+    leader.driver.check_room(2)
+    leader.driver.propose(proposal)
+    leader.driver.receive(claim(leader, follower, CommittedEntry(3, leader.driver.raft.term, leader.log.chain(3) ^ 1)))
+    assert leader.driver.leads
+    leader.turns.popleft()()
+    assert (proposal.header, proposal.outcome) == (None, False)
+    assert leader.node not in [node for node, member in cluster.members.items() if member.driver.leads]
+    assert cluster.elect().driver.leads
