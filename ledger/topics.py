@@ -21,8 +21,8 @@ TOPICS_SHARD = 0
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
 
-# Topics that no client reads.
-HIDDEN_TOPICS = frozenset((TIMED_TOPIC, HALF_TOPIC))
+# Topics that no client reads, and the commands that show what waits in them.
+HIDDEN_TOPICS = {TIMED_TOPIC: "ledgermq timer list", HALF_TOPIC: "ledgermq transaction list"}
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
 
@@ -85,7 +85,8 @@ def check_readable(name: str) -> None:
     for the end of their transactions, and the rights on them are those on their target topics."""
     if name in HIDDEN_TOPICS:
         raise InvalidTopicNameError(
-            f"topic {name!r} is internal: its messages wait there, and consumers receive them from their own topics"
+            f"topic {name!r} is internal: its messages wait there, and consumers receive them from their own topics "
+            f"(`{HIDDEN_TOPICS[name]}`)"
         )
 
 

@@ -160,7 +160,6 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             max_messages=request.max_messages,
             before_position=request.before_position,
         )
-        self._rights.check_is_shown(request.topic_id)
         with storage_checked(UNREADABLE):
             replica = self._broker.replicas.require(request.shard)
             result = await query_messages(await replica.up_to_date(linearizable=request.linearizable), query)

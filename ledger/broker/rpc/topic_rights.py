@@ -19,7 +19,7 @@ from ledger.broker.node_view import TopicRoutes
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.produce_stream import Batches
-from ledger.errors import AuthenticationError, InvalidTopicNameError, LedgerError
+from ledger.errors import AuthenticationError, LedgerError
 from ledger.timed import TIMED_TOPIC
 from ledger.transactions import HALF_TOPIC
 
@@ -41,14 +41,11 @@ class TopicRights:
     def allowed(self, wanted: Sequence[QueueFetch]) -> tuple[Sequence[QueueFetch], list[FetchedQueue]]:
         """Return the queues that the present caller may read, and results that refuse the other queues."""
         caller = present_caller()
-        half_id = self._half_topic_id
-        if (self._authorizer is None or caller.has_every_right) and all(each.topic_id != half_id for each in wanted):
+        if self._authorizer is None or caller.has_every_right:
             return wanted, []
         errors = {
             topic_id: self._error(caller, topic_id) for topic_id in dict.fromkeys(each.topic_id for each in wanted)
         }
-        if half_id in errors:
-            errors[half_id] = detached(half_batches_are_hidden())
         refused = [
             FetchedQueue(each.topic_id, each.queue, each.offset, error=errors[each.topic_id])
             for each in wanted
@@ -93,18 +90,6 @@ class TopicRights:
         if authorizer is None or caller.has_every_right:
             return set(names)
         return {name for name in names if authorizer.may(caller, "describe", Resource("group", name))}
-
-    @property
-    def _half_topic_id(self) -> int:
-        """The id of the topic of half batches; 0 if this node knows none."""
-        first = self._replicas.first
-        topic = None if first is None else first.state.topics.named(HALF_TOPIC)
-        return 0 if topic is None else topic.topic_id
-
-    def check_is_shown(self, topic_id: int) -> None:
-        """Raise InvalidTopicNameError if nobody can read the messages of this topic."""
-        if topic_id and topic_id == self._half_topic_id:
-            raise half_batches_are_hidden()
 
     def may_read(self, topic_id: int) -> bool:
         """Return True if the present caller may read the topic."""
@@ -160,14 +145,6 @@ class TopicRights:
         except LedgerError as error:
             return detached(error)
         return None
-
-
-def half_batches_are_hidden() -> InvalidTopicNameError:
-    """Return the error for a read of half batches."""
-    return InvalidTopicNameError(
-        f"topic {HALF_TOPIC!r} is internal: messages of transactions can be read after their commit "
-        "(`ledgermq transaction show`)"
-    )
 
 
 class CheckedBatches:
