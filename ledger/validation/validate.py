@@ -335,6 +335,7 @@ class _Validation:
                 absent_units=[each for facts in by_replica[number] for each in facts.absent_units],
                 absent_keys=[each for facts in by_replica[number] for each in facts.absent_keys],
                 names=names[log.replica.shard],
+                waiting=replayed[number].waiting,
             )
             for number, log in logs.items()
             if log.replica.indexes is not None

@@ -23,11 +23,13 @@ class WaitingFate(IntEnum):
 
 @dataclass(slots=True)
 class CopiedMessage:
-    """One message. `time_ms` is its delivery time in ms since 1970, and `contents` a hash of it."""
+    """One message. `time_ms` is its delivery time in ms since 1970, `contents` a hash of it, and `position` that of the
+    newest entry that has it."""
 
     time_ms: int
     target: Target
     contents: int
+    position: int = 0
     fate: WaitingFate = WaitingFate.WAITS
 
 
@@ -42,6 +44,13 @@ class CopiedMessages:
 
     def add(self, identity: int, message: CopiedMessage) -> None:
         self._messages[identity] = message
+
+    def waiting(self, cursor: TimedCursor) -> Iterator[tuple[int, CopiedMessage]]:
+        """Yield the messages that wait and that the cursor does not settle, by rising identity."""
+        table = TimedTable(cursor)
+        for identity, message in sorted(self._messages.items()):
+            if message.fate is WaitingFate.WAITS and not table.is_settled(message.time_ms, identity):
+                yield identity, message
 
     def passed(self, cursor: TimedCursor) -> Iterator[tuple[int, int, Target]]:
         """Yield identity, delivery time and target queue of the messages that wait although the cursor settles

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.naming import topic_name
+from ledger.validation.replay.timed_index_check import WaitingAt, check_timed_index
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.spans.key_entries import WrongKeys
 from ledger.validation.spans.key_files import KeyIndexFile, key_files_in, link_flaws, unreadable_in
@@ -44,6 +45,8 @@ class IndexEnds:
     absent_keys: Sequence[WrongKeys]
     # The names of topics, by id.
     names: Mapping[int, str]
+    # The waiting messages at the checkpoint, if they are known.
+    waiting: WaitingAt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,10 @@ def check_index_ends(known: IndexEnds) -> IndexEndsFound:
     if known.replica.indexes is None or known.replica.is_running:
         return IndexEndsFound()
     check = _Check(known)
+    timed = check_timed_index(known.replica, known.waiting)
+    check.left += timed.left
     try:
-        violations = (*check.units(), *check.keys())
+        violations = (*check.units(), *check.keys(), *timed.violations)
     except OSError as error:
         what = f"{known.replica.source}, shard {known.replica.shard}: {error.filename} cannot be read: {error.strerror}"
         return IndexEndsFound(unread=(what,))
@@ -75,9 +80,11 @@ def notes_of(left: Sequence[Violation]) -> Iterator[tuple[int, str]]:
     for shard, source in sorted({(each.shard, each.source) for each in left}):
         mine = Counter(each.kind for each in left if (each.shard, each.source) == (shard, source))
         queues, files = mine[ViolationKind.UNIT_MISSING], mine[ViolationKind.DAMAGED_FILE]
+        timed = mine[ViolationKind.UNIT_WRONG]
         said = (
             (queues, f"the units of {counted(queues, 'queue')} lag behind the log"),
             (mine[ViolationKind.KEY_MISSING], "the key index lags behind the log"),
+            (timed, "the files of the timed index differ from the checkpoint"),
             (files, f"{counted(files, 'file')} of units {'ends' if files == 1 else 'end'} within a unit"),
         )
         yield from ((shard, f"{source}: {what}, as after a kill") for count, what in said if count)

@@ -31,6 +31,7 @@ from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.naming import Sentence, TopicText
+from ledger.validation.replay.timed_index_check import WaitingAt
 from ledger.validation.replay.timed_record import TimedRecord
 from ledger.validation.spans.batches import Facts
 from ledger.validation.spans.continuity import (
@@ -98,11 +99,17 @@ class Replayed:
     is_known: bool = True
     # Whether no entry is missing after the log start.
     is_continuous: bool = True
+    # The waiting messages at the checkpoint, if the state there is known.
+    waiting: WaitingAt | None = None
 
 
 class Replay:
-    def __init__(self, replica: int, *, state: State | None, start: LogTail | None, configuration: bytes) -> None:
-        """`state` is the state after the entry `start`, or None if the state is not known."""
+    def __init__(
+        self, replica: int, *, state: State | None, start: LogTail | None, configuration: bytes, checkpoint: int = 0
+    ) -> None:
+        """`state` is the state after the entry `start`, or None if the state is not known. The waiting messages after
+        the entry `checkpoint` are part of the result."""
+        self._checkpoint = checkpoint
         self._result = Replayed(replica, configuration=configuration)
         self._state = state
         self._index = start.index if start is not None else -1
@@ -160,6 +167,10 @@ class Replay:
         if self._state is not None and is_reached:
             configuration = xxhash.xxh3_64_intdigest(self._result.configuration)
             self._result.states[index] = (self._state.digest(), configuration)
+            if index == self._checkpoint:
+                timed = self._state.timed
+                waiting = self._timed.waiting(timed.cursor)
+                self._result.waiting = WaitingAt(index, *waiting, tuple(timed.open), timed.cursor)
 
     def _take(self, step: Step) -> None:
         match step:
@@ -291,7 +302,7 @@ class Replay:
         if self._state is None:
             return
         target = (step.target_topic_id, step.target_queue)
-        if (wrong := self._timed.copy(step.identities, step.times, target, step.contents)) is not None:
+        if (wrong := self._timed.copy(step.identities, step.times, target, step.contents, step.position)) is not None:
             place = (step.topic_id, step.queue, step.offset)
             self._tell_waiting(ViolationKind.WRONG_DELIVERY, wrong, step.index, step.position, *place)
 

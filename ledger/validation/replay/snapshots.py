@@ -41,7 +41,13 @@ def begin_replay(replica: LogReplica) -> Replay:
         except LedgerError as error:
             raise SourceError(f"{replica.base}: its state cannot be read: {error}") from error
     known = replica.start is not None
-    return Replay(replica.number, state=state if known else None, start=replica.start, configuration=configuration)
+    return Replay(
+        replica.number,
+        state=state if known else None,
+        start=replica.start,
+        configuration=configuration,
+        checkpoint=replica.checkpoint_index,
+    )
 
 
 def _base_of(access: Access, path: str) -> Snapshot:

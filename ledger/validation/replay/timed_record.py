@@ -6,7 +6,7 @@ because its target queue was deleted. The state machine knows only which message
 knows which messages exist. So it finds a message that the cursor passed without a delivery, and a delivery of a message
 that does not wait. A message that was appended before the log start is known from its copy.
 
-The record takes 21 bytes for each message since the first message that still waits.
+The record takes 29 bytes for each message since the first message that still waits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from ledger.validation.spans.waiting_columns import WaitingColumns
 
 _LEAST_ROWS = 1024
 Number = TypeVar("Number", bound=np.generic)
+# Identities, delivery times, positions, and the identity from which on every other message waits no more.
+WaitingColumnsAt = tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64], int]
 
 _PHRASES = {
     WaitingFate.NO_MESSAGE: "is a copy",
@@ -48,6 +50,7 @@ class TimedRecord:
         self._targets = np.empty(0, np.int32)
         self._fates = np.empty(0, np.uint8)
         self._contents = np.empty(0, np.uint64)
+        self._positions = np.empty(0, np.uint64)
         # The target queues, in the order in which they were first used, and their numbers.
         self._queues: list[Target] = []
         self._numbers: dict[Target, int] = {}
@@ -59,7 +62,7 @@ class TimedRecord:
     def wait(self, columns: WaitingColumns, cursor: TimedCursor) -> None:
         """Add messages. Messages that are known are passed over."""
         at = 0
-        for first, count, topic_id, queue in columns.batches():
+        for first, count, topic_id, queue, position in columns.batches():
             if first >= self._end:
                 self._reserve(first + count - self._end, cursor)
                 row = first - self._first
@@ -67,22 +70,41 @@ class TimedRecord:
                 self._times[row : row + count] = columns.times_ms[at : at + count]
                 self._targets[row : row + count] = self._number(topic_id, queue)
                 self._contents[row : row + count] = columns.contents[at : at + count]
+                self._positions[row : row + count] = position
                 self._fates[row : row + count] = WaitingFate.WAITS
                 self._count = row + count
             at += count
 
     def copy(
-        self, identities: Sequence[int], times: Sequence[int], target: Target, contents: Sequence[int]
+        self,
+        identities: Sequence[int],
+        times: Sequence[int],
+        target: Target,
+        contents: Sequence[int],
+        position: int = 0,
     ) -> str | None:
-        """Record copies of messages for the queue `target`. Return what is wrong with the first copy that differs from
-        its message, or None."""
+        """Record copies of messages for the queue `target`, in the entry at `position`. Return what is wrong with the
+        first copy that differs from its message, or None."""
         wrong: str | None = None
         for identity, time_ms, content in zip(identities, times, contents, strict=True):
             if (known := self._known(identity)) is not None:
                 wrong = wrong or _difference("copies", identity, known, time_ms, target, content)
             elif identity < self._begin:
                 self._copied.add(identity, CopiedMessage(time_ms, target, content))
+            self._set_position(identity, position)
         return wrong
+
+    def waiting(self, cursor: TimedCursor) -> WaitingColumnsAt:
+        """Return what waits and is not settled by the cursor: identities, delivery times, positions, and the identity
+        from which on every other message waits no more."""
+        rows = np.flatnonzero(~self._is_settled(cursor) & (self._fates[: self._count] == WaitingFate.WAITS))
+        copied = list(self._copied.waiting(cursor))
+        return (
+            np.concatenate((np.array([each for each, _ in copied], np.uint64), (rows + self._first).astype(np.uint64))),
+            np.concatenate((np.array([one.time_ms for _, one in copied], np.int64), self._times[rows])),
+            np.concatenate((np.array([one.position for _, one in copied], np.uint64), self._positions[rows])),
+            self._begin,
+        )
 
     def deliver(
         self, identities: Sequence[int], times: Sequence[int], target: Target, contents: Sequence[int]
@@ -148,13 +170,19 @@ class TimedRecord:
             return self._copied.get(identity)
         row = identity - self._first
         fate, contents = WaitingFate(self._fates[row]), int(self._contents[row])
-        return CopiedMessage(int(self._times[row]), self._target(row), contents, fate)
+        return CopiedMessage(int(self._times[row]), self._target(row), contents, int(self._positions[row]), fate)
 
     def _set_fate(self, identity: int, fate: WaitingFate) -> None:
         if self._first <= identity < self._end:
             self._fates[identity - self._first] = fate
         elif (copied := self._copied.get(identity)) is not None:
             copied.fate = fate
+
+    def _set_position(self, identity: int, position: int) -> None:
+        if self._first <= identity < self._end:
+            self._positions[identity - self._first] = position
+        elif (copied := self._copied.get(identity)) is not None:
+            copied.position = position
 
     def _target(self, row: int) -> Target:
         return self._queues[int(self._targets[row])] if self._fates[row] != WaitingFate.NO_MESSAGE else (0, 0)
@@ -187,6 +215,7 @@ class TimedRecord:
         self._targets = _moved(self._targets[drop : self._count], rows)
         self._fates = _moved(self._fates[drop : self._count], rows)
         self._contents = _moved(self._contents[drop : self._count], rows)
+        self._positions = _moved(self._positions[drop : self._count], rows)
         self._first, self._count = self._first + drop, self._count - drop
 
 

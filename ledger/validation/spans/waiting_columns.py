@@ -19,12 +19,14 @@ from store.log.entry import ALIGNMENT, HEADER_SIZE
 class WaitingColumns:
     """Batches of waiting messages, in the order of the log."""
 
-    # Of each batch: the identity of its first message, its number of messages, its topic id, and its target queue.
+    # Of each batch: the identity of its first message, its number of messages, its topic id, its target queue, and the
+    # position of its entry.
     first_identities: NDArray[np.int64]
     counts: NDArray[np.int64]
     topic_ids: NDArray[np.uint32]
     target_topic_ids: NDArray[np.uint32]
     target_queues: NDArray[np.uint32]
+    positions: NDArray[np.uint64]
     # Of each message, in ms since 1970.
     times_ms: NDArray[np.int64]
     # Of each message, a hash.
@@ -42,17 +44,20 @@ class WaitingColumns:
             self.topic_ids[own],
             self.target_topic_ids[own],
             self.target_queues[own],
+            self.positions[own],
             self.times_ms[of_own],
             self.contents[of_own],
         )
 
-    def batches(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the first identity, the number of messages, the target topic id and the target queue of each batch."""
+    def batches(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the first identity, the number of messages, the target topic id, the target queue and the position of
+        each batch."""
         yield from zip(
             self.first_identities.tolist(),
             self.counts.tolist(),
             self.target_topic_ids.tolist(),
             self.target_queues.tolist(),
+            self.positions.tolist(),
             strict=True,
         )
 
@@ -78,6 +83,7 @@ def waiting_columns(block: SpanBlock, facts: Facts) -> WaitingColumns:
         facts["topic_id"].copy(),
         (targets & np.uint64(0xFFFFFFFF)).astype(np.uint32),
         (targets >> np.uint64(32)).astype(np.uint32),
+        facts["position"].astype(np.uint64),
         block.words[np.repeat(words + 1, counts) + within].astype(np.int64),
         np.concatenate([np.empty(0, np.uint64), *(message_contents(block, fact) for fact in facts)]),
     )

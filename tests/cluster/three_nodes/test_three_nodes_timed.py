@@ -7,14 +7,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger.timed import DELIVER_AT
+from ledger.timed import DELIVER_AT, TimedHandle
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.validate import validate
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, Message
+from store import Checkpoint, PosixDisk, TimedIndex
+from store.index.file_mark import marks_in
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.ports import free_base_port
 
@@ -91,3 +97,47 @@ async def test_messages_wait_on_while_the_log_start_moves_and_nodes_start_again(
         assert time.time() >= due
     assert Counter(Counter(message.value for message in messages).values()) == {1: 200}
     assert max(map(early_ms, messages)) <= CLOCK_ERROR_MS
+
+
+async def leave_waiting(bootstrap: str) -> list[str]:
+    """Send messages, cancel some, and let others be delivered. Return the handles of those that wait."""
+    async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
+        await admin.create_topic("orders", 2)
+        ranges = await producer.send_many("orders", [b"%d" % each for each in range(300)], delay=timedelta(hours=1))
+        handles = [handle for one in ranges for handle in one.handles]
+        assert all(await producer.cancel_many(handles[:100]))
+        await producer.send_many("orders", [b"now"] * 50, queue=0, delay=timedelta(0))
+        assert len(await received(bootstrap, "orders", 50)) == 50
+    return handles[100:]
+
+
+def lose(data: Path, message: TimedHandle) -> int:
+    """Let the timed index of a stopped node lose a message. Return the index of its checkpoint."""
+    (checkpoint,) = data.rglob("checkpoint")
+    saved = Checkpoint.decode(checkpoint.read_bytes())
+    index = TimedIndex(PosixDisk(), checkpoint.parent / "timed")
+    assert index.adopt(marks_in("timed", saved.marks))
+    assert index.cancel(message.identity, message.deliver_at_ms)
+    marks = tuple(mark.inside("timed") for mark in index.write(index.draft()))
+    others = tuple(mark for mark in saved.marks if not mark.name.startswith("timed/"))
+    checkpoint.write_bytes(replace(saved, marks=(*others, *marks)).encode())
+    index.close()
+    return saved.index
+
+
+def test_the_validation_notices_a_message_that_the_index_of_one_node_has_lost(tmp_path: Path) -> None:
+    cluster = DevCluster(tmp_path)
+    cluster.start(3, base_port=free_base_port(3))
+    try:
+        message = TimedHandle.parse(asyncio.run(leave_waiting(cluster.bootstrap))[50])
+        cluster.stop()
+        sources = [path.parent for path in sorted(tmp_path.rglob("identity.json"))]
+        report = validate([*map(str, sources)], PlainEngine())
+        assert (report.status, report.violations) == (0, ())
+        index = lose(sources[0], message)
+        (violation,) = validate([*map(str, sources)], PlainEngine()).violations
+        assert (violation.kind, violation.shard) == (ViolationKind.UNIT_MISSING, 0)
+        what = "the timed index lacks a message that waits after entry"
+        assert violation.reason.startswith(f"{what} {index}: the waiting message {message.identity}, due at")
+    finally:
+        cluster.purge()

@@ -203,8 +203,8 @@ def test_a_message_is_delivered_as_of_another_time(writer: WaitingWriter) -> Non
 def columns(first: int, times: list[int]) -> WaitingColumns:
     one = np.ones(1, np.uint32)
     return WaitingColumns(
-        np.array([first]), np.array([len(times)]), one, one * TARGET, one * 0, np.array(times, np.int64),
-        np.ones(len(times), np.uint64),
+        np.array([first]), np.array([len(times)]), one, one * TARGET, one * 0, one.astype(np.uint64),
+        np.array(times, np.int64), np.ones(len(times), np.uint64),
     )  # fmt: skip
 
 
@@ -217,8 +217,8 @@ def test_a_record_of_a_million_messages_is_small_and_drops_what_is_over() -> Non
         if number % 2:
             continue
         assert record.deliver(range(first, first + size), [first] * size, (TARGET, 0), [1] * size) is None
-    rows = (record._times, record._targets, record._fates, record._contents)
-    assert sum(array.nbytes for array in rows) <= 2 * 21 * size * rounds
+    rows = (record._times, record._targets, record._fates, record._contents, record._positions)
+    assert sum(array.nbytes for array in rows) <= 2 * 29 * size * rounds
     late = TimedCursor(100 + rounds * size, 0, 100 + rounds * size)
     missing = record.passed(late)
     assert len(missing) == size * rounds // 2
