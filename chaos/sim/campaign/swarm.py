@@ -24,6 +24,8 @@ TWO_VERSIONS = 0.4
 OF_LEVEL_2 = 1 / 3
 # Shares of the sends that have delivery times; a stack run draws one of these.
 TIMED_SHARES = (0.0, 0.0, 0.0, 0.1, 0.4)
+# Programs that send messages in transactions; a stack run without authentication draws one of these numbers.
+TRANSACTION_PROGRAMS = (0, 0, 0, 2, 3)
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -79,6 +81,8 @@ class Options:
     old_programs: tuple[tuple[int, tuple[int, int]], ...] = ()
     # The share of the sends with delivery times.
     timed_share: float = 0.0
+    # Programs that send messages in transactions.
+    transaction_programs: int = 0
 
     @property
     def has_faults(self) -> bool:
@@ -137,8 +141,11 @@ def draw(seed: int, wishes: Wishes) -> Options:
     possible = [kind for kind in everything if authentication or not kind.of_access]
     has_timed = _timed_share(seed, wishes, asked) > 0
     possible = [kind for kind in possible if has_timed or not kind.of_timed]
+    programs = 0 if authentication else _transaction_programs(seed, wishes, asked)
+    possible = [kind for kind in possible if programs or not kind.of_transactions]
     strengths += _of_own_streams(seed, wishes, [kind for kind in possible if consumer_groups or not kind.of_consumers])
     names = [name for name, _ in strengths]
+    asks_transactions = any(kind.of_transactions for kind in asked)
     heartbeat_ticks = random.choice((1, 2))
     return Options(
         seed=seed,
@@ -170,8 +177,9 @@ def draw(seed: int, wishes: Wishes) -> Options:
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
         authentication=authentication,
-        old_programs=() if authentication else _old_programs(seed, wishes, nodes),
+        old_programs=() if authentication or asks_transactions else _old_programs(seed, wishes, nodes),
         timed_share=_timed_share(seed, wishes, asked),
+        transaction_programs=programs,
     )
 
 
@@ -183,6 +191,16 @@ def _timed_share(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> float
     if any(kind.of_timed for kind in asked):
         return max(TIMED_SHARES)
     return Random(f"{seed}/timed messages").choice(TIMED_SHARES)
+
+
+def _transaction_programs(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
+    """Draw the number of programs with transactions. If the user named a fault kind of transactions, it is the largest
+    one."""
+    if wishes.world != STACK:
+        return 0
+    if any(kind.of_transactions for kind in asked):
+        return max(TRANSACTION_PROGRAMS)
+    return Random(f"{seed}/transactions").choice(TRANSACTION_PROGRAMS)
 
 
 def _sends_per_second(seed: int, wishes: Wishes, of_protocol: float) -> float:
@@ -201,7 +219,7 @@ def _more_voters(seed: int) -> int:
 
 def _has_authentication(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> bool:
     """Draw whether nodes ask who their callers are."""
-    if wishes.world != STACK:
+    if wishes.world != STACK or any(kind.of_transactions for kind in asked):
         return False
     return any(kind.of_access for kind in asked) or Random(f"{seed}/authentication").random() < AUTHENTICATED
 

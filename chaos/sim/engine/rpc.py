@@ -187,6 +187,9 @@ class SimStub:
     def Produce(self) -> StreamCall:  # noqa: N802 (gRPC names)
         return StreamCall(self._channel, "Produce")
 
+    def CheckTransactions(self) -> StreamCall:  # noqa: N802
+        return StreamCall(self._channel, "CheckTransactions")
+
     def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
         """Return a function that makes a unary call of the broker's method `method`."""
         return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future

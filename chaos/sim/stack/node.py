@@ -49,6 +49,7 @@ from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.rights import NEEDED
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.rpc.transactions import TransactionService
 from ledger.client.connection.environment import Environment
 from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.topics import TOPICS_SHARD
@@ -65,7 +66,7 @@ FILES = 20_000
 FIRST_CLIENT = 100
 # Name of a method -> its full name. No two services for clients have a method of the same name.
 _FULL_NAMES = {full.rpartition("/")[2]: full for full in NEEDED}
-_STREAMS = ("Produce", "Authenticate", "Share")
+_STREAMS = ("Produce", "Authenticate", "Share", "CheckTransactions")
 
 
 class SimSettings(NodeSettings):
@@ -152,6 +153,9 @@ class SimulatedProcess:
         self._group_operations = ConsumerGroupOperations(
             broker.consumptions, broker.retry_topics, runtime.now_ms, rights
         )
+        self._transactions = TransactionService(
+            shards.local, shards.replicas, broker.transaction_topics, shards.checkers, access.authorizer
+        )
         self.calls = Calls(life, node.node, lambda method: node.watch_call(method, self._handler(method)))
         shards.start()
         self._tasks = [node.vital.spawn(work, name) for name, work in access.tasks()]
@@ -172,6 +176,7 @@ class SimulatedProcess:
             self._operations,
             self._consumer_groups,
             self._group_operations,
+            self._transactions,
             self._access.service,
         )
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))

@@ -46,12 +46,13 @@ from chaos.sim.stack.node_part import DATA, LogOfNode
 from chaos.sim.stack.record import RecordedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.timed_truth import TimedTruth
+from chaos.sim.stack.transaction_truth import TransactionTruth
 from chaos.sim.stack.versions import Versions
 from chaos.sim.stack.workload import ClientProcess, Workload
 from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
 from chaos.sim.world import InvariantViolation, SimNodeLog
 from ledger.batch import Batch, BatchHeader
-from ledger.batch.header import COPIED, FIRED, TIMED
+from ledger.batch.header import COPIED, DECIDED, FIRED, HALF, TIMED
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.broker.consumer_groups.moved_batch import BROKER
@@ -76,6 +77,8 @@ ADDS_NODES = ("reconfigure", "two_learners", "configuration_at_tail")
 SETTLE_STEP_S = 0.5
 # Factor for the time to settle, while consumers make progress. They may have thousands of messages to read.
 MOST_TO_SETTLE = 10
+# When transactions are asked for, in seconds.
+CHECK_AFTER_S, CHECK_EVERY_S = 2.0, 4.0
 # Makes the channel of a process, for the client with this number, to a node.
 MakeChannel = Callable[[Life, int, int], SimChannel]
 _COMMIT = struct.Struct("<dIQQ")
@@ -108,8 +111,15 @@ class StackWorld:
         self.timed = TimedTruth(
             self.records.fail, self.loop.time, rosters, self._nodes, is_exact=not self._is_drawn("clock_skew")
         )
+        self.transactions = TransactionTruth(self.records.fail)
         self.workload = Workload(
-            options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all, self.timed
+            options,
+            addresses,
+            self.history_of_clients,
+            self._make_client,
+            rosters.is_in_all,
+            self.timed,
+            self.transactions,
         )
         self.consumption = SimConsumption(
             options,
@@ -210,6 +220,8 @@ class StackWorld:
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
             retry_delays_s=self._retry_delays_s,
+            transaction_check_after_s=CHECK_AFTER_S,
+            transaction_check_every_s=CHECK_EVERY_S,
             authentication=options.authentication,
             first_administrator=FIRST.user,
             **overrides,
@@ -356,6 +368,7 @@ class StackWorld:
             *access,
             *self._versions.unsettled(),
             *self.timed.unsettled(),
+            *self.transactions.unsettled(),
         ]
 
     def _unconsumed(self) -> list[str]:
@@ -388,6 +401,7 @@ class StackWorld:
             "events": self.loop.events,
             **self.consumption.figures(),
             **(dict(sorted(self.timed.counts.items())) if self.options.timed_share else {}),
+            **dict(sorted(self.transactions.counts.items())),
             **(self.access.figures() if self.access is not None else {}),
         }
 
@@ -417,12 +431,14 @@ class StackWorld:
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
         if self.options.timed_share:
             self.timed.committed(shard, header, bytes(body))
+        if self.options.transaction_programs:
+            self.transactions.committed(shard, header, bytes(body))
         if header.kind is EntryKind.BATCH and _is_of_clients(BatchHeader.parse(body)):
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
             if home != shard:
                 place = f"queue {header.queue} of topic {header.topic_id}"
                 self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
-            if not BatchHeader.parse(body).columns & TIMED:
+            if not BatchHeader.parse(body).columns & (TIMED | HALF):
                 self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
@@ -458,8 +474,9 @@ class StackWorld:
 
 
 def _is_of_clients(batch: BatchHeader) -> bool:
-    """Return True if the batch has messages that clients sent, in the queue that they were sent to or in `%TIMED`."""
-    return batch.columns & FIRED != 0 or (batch.producer_id != BROKER and not batch.columns & COPIED)
+    """Return True if the batch has messages that clients sent, in the queue that they were sent to, in `%TIMED` or in
+    `%HALF`."""
+    return batch.columns & (FIRED | DECIDED) != 0 or (batch.producer_id != BROKER and not batch.columns & COPIED)
 
 
 def _nothing() -> None:

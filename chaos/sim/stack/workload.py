@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -20,6 +21,8 @@ from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.node import FIRST_CLIENT
 from chaos.sim.stack.timed_truth import TimedTruth
+from chaos.sim.stack.transaction_load import TransactionProgram
+from chaos.sim.stack.transaction_truth import TransactionTruth
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
@@ -81,12 +84,14 @@ class Workload:
         process: MakeProcess,
         takes_part: Callable[[int], bool],
         timed: TimedTruth,
+        transactions: TransactionTruth,
     ) -> None:
         # Topics that exist.
         self.topics: list[str] = []
         # Whether new messages are sent.
         self.busy = True
         self.timed = timed
+        self.transactions = transactions
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
@@ -97,6 +102,17 @@ class Workload:
                 self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"), options.chance(f"routing {i}")
             )
             for i in range(options.producers)
+        ]
+        numbers = count(1)
+        self.programs = [
+            TransactionProgram(
+                self,
+                process(FIRST_CLIENT + 20 + i),
+                transactions,
+                options.chance(f"program {i}"),
+                lambda: next(numbers),
+            )
+            for i in range(options.transaction_programs)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
         self.consumers = [
@@ -122,6 +138,8 @@ class Workload:
         _spawn(self._reader, self._read())
         for producer in self.producers:
             _spawn(producer.process, producer.run())
+        for program in self.programs:
+            _spawn(program.process, program.run())
 
     def end(self) -> None:
         """Stop sending new messages, and let the sends in progress finish."""
@@ -137,6 +155,7 @@ class Workload:
     def unsettled(self) -> list[str]:
         """Return a phrase for each condition that must still be met before the load has ended."""
         missing = [f"producer {each.process.number} has open sends" for each in self.producers if not each.done]
+        missing += [f"program {each.process.number} has transactions" for each in self.programs if not each.done]
         ends = self._history.ends()
         for consumer in self.consumers:
             for (topic, queue), end in ends.items():

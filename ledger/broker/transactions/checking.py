@@ -76,6 +76,9 @@ class TransactionChecks:
         self._settings = settings
         # When a transaction is asked for again. A new leader begins with none.
         self._again_s: dict[int, float] = {}
+        # When this leader first saw a half batch, and the newest one that it saw.
+        self._seen_s: dict[int, float] = {}
+        self._newest = -1
         self._under_way: dict[int, asyncio.Task[None]] = {}
         # The next look begins behind so many half batches.
         self._passed = 0
@@ -89,6 +92,8 @@ class TransactionChecks:
                     self._look()
                 else:
                     self._again_s.clear()
+                    self._seen_s.clear()
+                    self._newest = -1
         finally:
             for task in self._under_way.values():
                 task.cancel()
@@ -97,12 +102,11 @@ class TransactionChecks:
         """Begin to check the transactions that are due."""
         table, now_s = self._replica.state.transactions, self._monotonic_s()
         now_ms = self._replica.driver.now_ms()
-        if len(self._again_s) > 2 * len(table.waiting):
-            self._again_s = {number: at for number, at in self._again_s.items() if number in table.waiting}
+        self._note_new(now_s)
         begun = self._passed if self._passed < len(table.waiting) else 0
         self._passed = 0
         for looked_at, (number, half) in enumerate(islice(table.waiting.items(), begun, None)):
-            if half.since_ms > now_ms - self._settings.after_s * 1000:
+            if not self._has_waited(half, now_ms, now_s):
                 return  # later half batches are younger
             if looked_at >= MAX_LOOKED_AT or len(self._under_way) >= MAX_CHECKS:
                 self._passed = begun + looked_at
@@ -113,6 +117,25 @@ class TransactionChecks:
                 self._again_s[number] = now_s + self._settings.every_s
                 task = self._under_way[number] = asyncio.get_running_loop().create_task(work)
                 task.add_done_callback(lambda done, number=number: self._checked(number, done))  # type: ignore[misc]
+
+    def _note_new(self, now_s: float) -> None:
+        """Note when this leader first saw the half batches that are new, and forget those that are settled."""
+        waiting = self._replica.state.transactions.waiting
+        for number in reversed(waiting):
+            if number <= self._newest:
+                break
+            self._seen_s[number] = now_s
+        self._newest = next(reversed(waiting), self._newest)
+        for times in (self._again_s, self._seen_s):
+            if len(times) > 2 * len(waiting) + 16:
+                for number in [number for number in times if number not in waiting]:
+                    del times[number]
+
+    def _has_waited(self, half: HalfBatch, now_ms: int, now_s: float) -> bool:
+        """Return True if a half batch has waited for the time of the first check, by its append time or since this
+        leader saw it. Its append time may be far ahead, because the clock of an earlier leader may have leapt."""
+        after_s = self._settings.after_s
+        return half.since_ms <= now_ms - after_s * 1000 or self._seen_s.get(half.number, now_s) <= now_s - after_s
 
     def _due(self, half: HalfBatch, now_ms: int) -> Coroutine[None, None, None] | None:
         """Return what is to be done about an open transaction now, or None."""

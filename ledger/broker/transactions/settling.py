@@ -62,8 +62,10 @@ class HalfSettling:
         self._others = others
         self._monotonic_s = monotonic_s
         self._news = asyncio.Event()
-        # When the leaders of decision shards are asked again.
+        # When the leaders of decision shards are asked again, and the half batches that waited when they were
+        # asked last. Append times do not count here: the clock of an earlier leader may have leapt.
         self._ask_again_s = 0.0
+        self._waited: frozenset[int] = frozenset()
         # Half batches that could not be settled, and when each is tried again.
         self._again_s: dict[int, float] = {}
 
@@ -225,11 +227,12 @@ class HalfSettling:
         if self._monotonic_s() < self._ask_again_s:
             return
         self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
-        table, before_ms = self._replica.state.transactions, self._replica.driver.now_ms() - ASK_AFTER_S * 1000
+        table, waited = self._replica.state.transactions, self._waited
+        self._waited = frozenset(table.joined)
         asked: dict[int, list[HalfOfTransaction]] = {}
         for number in table.joined:
             half = table.waiting[number]
-            if half.shard == HERE or half.since_ms > before_ms or not self._may_try(number):
+            if half.shard == HERE or number not in waited or not self._may_try(number):
                 continue
             if len(halves := asked.setdefault(half.shard, [])) < MAX_ASKED:
                 halves.append(HalfOfTransaction(half.transaction, number))

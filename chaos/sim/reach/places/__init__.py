@@ -6,6 +6,7 @@ starting.py     recovery, checkpoints, votes, writes
 repairing.py    startup repair and scrub repair
 consuming.py    consumer groups, fencing, moved messages, producers, feature levels
 delaying.py     messages with delivery times
+transacting.py  transactions
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from functools import cache
 
 from chaos.sim.reach.place import NEVER, Place
-from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, starting
+from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, starting, transacting
 from chaos.sim.reach.probes import Probes
 
 PLACES: tuple[Place, ...] = (
@@ -23,6 +24,7 @@ PLACES: tuple[Place, ...] = (
     *repairing.PLACES,
     *consuming.PLACES,
     *delaying.PLACES,
+    *transacting.PLACES,
 )
 
 
