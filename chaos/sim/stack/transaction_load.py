@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.transaction_truth import TransactionTruth
-from chaos.sim.stack.workload_history import NO_ORDER, name_of
+from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, name_of
+from ledger.client.connection.environment import Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.transactions.records import CheckedTransaction, CheckResult
 from ledger.client.transactions.transaction import AsyncTransaction
 from ledger.errors import DeliveryTimeoutError, LedgerError, TransactionEndedError
-
-if TYPE_CHECKING:
-    from chaos.sim.stack.workload import ClientProcess, Workload
 
 GROUP = "programs"
 # Transactions of one program that have not ended.
@@ -33,11 +32,38 @@ UNKNOWN, DIES = 0.1, 0.25
 AGAIN_S = 0.5
 
 
+class ProgramProcess(Protocol):
+    """The simulated process of a program."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def life(self) -> Life: ...
+    @property
+    def environment(self) -> Environment: ...
+
+
+class ProgramLoad(Protocol):
+    """The load to which a program belongs."""
+
+    topics: list[str]
+    busy: bool
+    bootstrap: list[str]
+
+    @property
+    def history(self) -> LoadHistory: ...
+
+
 class TransactionProgram:
     """One process that sends messages in transactions, from the creation of the first topic to the end of the load."""
 
     def __init__(
-        self, load: Workload, process: ClientProcess, truth: TransactionTruth, random: Random, number: Callable[[], int]
+        self,
+        load: ProgramLoad,
+        process: ProgramProcess,
+        truth: TransactionTruth,
+        random: Random,
+        number: Callable[[], int],
     ) -> None:
         """`number()` returns a new number for a transaction."""
         self.process = process
