@@ -21,7 +21,7 @@ from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.node import FIRST_CLIENT
 from chaos.sim.stack.timed_truth import TimedTruth
-from chaos.sim.stack.transaction_load import TransactionProgram
+from chaos.sim.stack.transaction_load import ProgramProcess, TransactionProgram
 from chaos.sim.stack.transaction_truth import TransactionTruth
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
@@ -510,5 +510,5 @@ class LoadConsumer:
             await consumer.stop()
 
 
-def _spawn(process: ClientProcess, work: Coroutine[Any, Any, None]) -> None:
+def _spawn(process: ProgramProcess, work: Coroutine[Any, Any, None]) -> None:
     process.life.deliver(process.life.create_task, work)
