@@ -126,6 +126,8 @@ class BrokerReplica:
         self._meter = meter
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
+        # Called when this node begins or ends to lead.
+        self.on_role_change: Callable[[], None] = lambda: None
         # Called when this node begins or stops to lead.
         self.on_transaction_news: Callable[[], None] = lambda: None
         # Not None exactly while this node leads and has applied its no-op.
@@ -136,8 +138,9 @@ class BrokerReplica:
         self._command_results: dict[int, AppliedResult] = {}
         # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
         self.streams_reopened = 0
-        # The append time of the last batch or command that this node applied while it did not lead, in ms since 1970;
-        # 0 if it has applied none since its start.
+        # The append time of the last batch or command that this node applied, and of the last one before it began to
+        # lead, in ms since 1970. 0: none since its start.
+        self._append_time_ms = 0
         self.append_time_before_ms = 0
         # The last disk failure that was logged; empty after a success.
         self._logged_failure = ""
@@ -205,8 +208,8 @@ class BrokerReplica:
             ) from bug
 
     def _apply(self, header: Header, body: memoryview) -> None:
-        if header.kind in (EntryKind.BATCH, EntryKind.COMMAND) and self._projected is None:
-            self.append_time_before_ms = header.append_time_ms
+        if header.kind in (EntryKind.BATCH, EntryKind.COMMAND):
+            self._append_time_ms = header.append_time_ms
         match header.kind:
             case EntryKind.BATCH:
                 self._applied.apply_batch(header, body)
@@ -268,12 +271,15 @@ class BrokerReplica:
             self._command_results.clear()
             self.timed.on_news()
             self.on_transaction_news()
+            self.on_role_change()
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
+        self.append_time_before_ms = self._append_time_ms
         self.on_change()
         self.timed.on_news()
         self.on_transaction_news()
+        self.on_role_change()
 
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again

@@ -35,6 +35,10 @@ log = logging.getLogger("ledgermq.broker.shared")
 # Messages and receives of one group in one turn.
 MAX_TURN_MESSAGES = 4_096
 MAX_TURN_RECEIVES = 1_024
+# About how many bytes one group gets in one turn.
+MAX_TURN_BYTES = 16 << 20
+# Changes of one entry, after which no more receives are served in this turn.
+MAX_ENTRY_CHANGES = 12_000
 # A group whose members do not read their answers is looked at again after this time, and one with messages that cannot
 # be moved to the dead letters too.
 HELD_UP_S = 0.1
@@ -211,17 +215,21 @@ class GroupReceives:
             return
         available = min(MAX_TURN_MESSAGES, sum(choice.available for choice in self._choices.values()))
         share = max(1, -(-available // len(waiting)))
+        left_bytes: float = MAX_TURN_BYTES
         for (member, _), receive in waiting:
-            if available <= 0:
+            if available <= 0 or left_bytes <= 0 or entry.size >= MAX_ENTRY_CHANGES:
                 return
-            plan = self._plan(entry, member, receive, min(share, available))
+            budget = ByteBudget(min(receive.max_bytes, left_bytes))
+            left_bytes -= budget.left
+            plan = self._plan(entry, member, receive, min(share, available), budget)
+            left_bytes += budget.left
             available -= sum(part.chosen.size for part in plan.parts)
             self._group.turn += 1
             if plan.parts:
                 self._plans.append(plan)
 
-    def _plan(self, entry: LeaseEntry, member: SharedMember, receive: Receive, share: int) -> _Plan:
-        plan, budget = _Plan(member, receive), ByteBudget(receive.max_bytes)
+    def _plan(self, entry: LeaseEntry, member: SharedMember, receive: Receive, share: int, budget: ByteBudget) -> _Plan:
+        plan = _Plan(member, receive)
         most = min(receive.max_messages, share)
         queues = [queue for queue in self._choices if queue.topic_id in member.topics]
         begin = self._group.turn % len(queues) if queues else 0

@@ -22,6 +22,8 @@ from ledger.state import TopicQueueId
 
 # Entries of one queue that a turn reads for their keys.
 MAX_ENTRIES = 1_024
+# Ranges of messages with other tags that one turn skips in one queue.
+MAX_SKIPS = 1_000
 # So many messages are looked at first, and twice as many if they have too few that can be leased.
 _FIRST_LOOK = 1_024
 
@@ -116,8 +118,12 @@ class KeyedChoice(Choice):
         if facts.topic.tag_hashes is not None and len(keys) > known:
             wanted = facts.wanted(facts.units(begin + known, len(keys) - known))
             is_open[known:] = wanted
+            unwanted = list(gaps(np.flatnonzero(wanted), len(wanted), begin + known))
+            if len(unwanted) > MAX_SKIPS:  # what is not skipped in this turn must not come into the window
+                self._look(begin, keys[: unwanted[MAX_SKIPS][0] - begin])
+                return
             before = [(window.begin, begin - window.begin)] if window.begin < begin else []
-            self.skips = before + list(gaps(np.flatnonzero(wanted), len(wanted), begin + known))
+            self.skips = before + unwanted
         places = np.flatnonzero(is_open)
         open_keys = keys[places]
         is_first = np.asarray(open_keys == 0)

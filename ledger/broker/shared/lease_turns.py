@@ -76,6 +76,7 @@ class LeaseTurns:
 
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float]) -> None:
         self._replica = replica
+        replica.on_role_change = self._wake
         self._clock = LeaseClock(monotonic_ms)
         self._batches = LeasedBatches(replica.log)
         self._dead_letters = DeadLetters(replica, lambda: monotonic_ms() / 1000)
@@ -163,6 +164,9 @@ class LeaseTurns:
             receive.is_cancelled = True
             self._news.set()
 
+    def _wake(self) -> None:
+        self._news.set()
+
     # -- turns
 
     async def run(self) -> None:
@@ -186,10 +190,12 @@ class LeaseTurns:
         self._look_at_clocks()
         entry = LeaseEntry()
         wanted = self._take_changes(entry)
+        is_held_up = self._unsent_bytes() >= MAX_UNSENT_BYTES
         receives = [each for group in list(self._groups.values()) if (each := self._receives(group)) is not None]
         moves: list[asyncio.Future[Committed]] = []
         had_before: list[Grant] = []
         for each in receives:
+            each.is_held_up = is_held_up
             had_before += each.repeated()
             each.choose(entry, self._window_is_full)
             each.end_receives()
@@ -208,7 +214,8 @@ class LeaseTurns:
         replica = self._replica
         now_ms, next_index = replica.driver.now_ms(), replica.log.last_index + 1
         if self._term != replica.leading_term:
-            self._end_of_term()
+            if self._term:
+                self._end_of_term()
             self._term = replica.leading_term
             last_ms = max(replica.state.shared.leases.changed_ms, replica.append_time_before_ms)
             self._clock.begin(next_index, min(last_ms, now_ms), now_ms)
@@ -223,14 +230,16 @@ class LeaseTurns:
         self.full_windows.clear()
         self._requests.clear()
         self._waiting_changes = 0
-        groups, self._groups = self._groups, {}
-        for group in groups.values():
-            self._dismiss(group, self._replica.not_leading())
+        self._dismiss_all(self._replica.not_leading())
 
     def _dismiss(self, group: GroupMembers, error: LedgerError) -> None:
         for member in group.members:
             member.answer(Answer(0, error=error))
         self._groups.pop(group.name, None)
+
+    def _dismiss_all(self, error: LedgerError) -> None:
+        for group in list(self._groups.values()):
+            self._dismiss(group, error)
 
     def _take_changes(self, entry: LeaseEntry) -> list[_Wanted]:
         """Move the changes that wait into the entry."""
@@ -249,10 +258,10 @@ class LeaseTurns:
         if mode is None:
             self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))
             return None
-        unsent = sum(member.unsent_bytes for member in group.members)
-        receives = GroupReceives(self._replica, group, mode, self._clock, self._keys)
-        receives.is_held_up = unsent >= MAX_UNSENT_BYTES
-        return receives
+        return GroupReceives(self._replica, group, mode, self._clock, self._keys)
+
+    def _unsent_bytes(self) -> int:
+        return sum(member.unsent_bytes for group in self._groups.values() for member in group.members)
 
     def _window_is_full(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
         full = list(queues)
@@ -281,14 +290,16 @@ class LeaseTurns:
         """Propose the entry of this turn, and answer the members when it is committed. Raises LedgerError."""
         try:
             proposed = self._replica.command(command)
-        except LedgerError:
+        except BusyError:
             self._put_back(wanted)
+            raise
+        except LedgerError as refusal:
+            self._dismiss_all(refusal)
             raise
         try:
             results = await proposed
         except LedgerError as refusal:
-            for group in list(self._groups.values()):
-                self._dismiss(group, refusal)
+            self._dismiss_all(refusal)
             raise
         self.entries += 1
         self._answer_changes(results, wanted)

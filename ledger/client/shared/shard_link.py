@@ -87,14 +87,22 @@ class ShardLink:
                 await _answer(stream, changed, ANSWER_S)
             return await _answer(stream, received, wait_s)
 
-        return await self._repeated(attempt, (wanted.max_wait_ms + self._client.request_timeout_ms) / 1000)
+        try:
+            return await self._repeated(attempt, (wanted.max_wait_ms + self._client.request_timeout_ms) / 1000, ask)
+        except LedgerError:
+            if ask.is_cancelled:  # nobody waits for messages any more
+                return consumer_group_pb2.ShareResponse()
+            raise
 
     async def close(self) -> None:
         if self._stream is not None:
             await self._stream.close()
 
-    async def _repeated(self, attempt: Callable[[], Awaitable[Result]], most_s: float) -> Result:
-        """Call `attempt` until it succeeds, fails in a way that another attempt cannot help, or `most_s` has passed."""
+    async def _repeated(
+        self, attempt: Callable[[], Awaitable[Result]], most_s: float, ask: Ask | None = None
+    ) -> Result:
+        """Call `attempt` until it succeeds, fails in a way that another attempt cannot help, `most_s` has passed, or
+        `ask` is cancelled."""
         loop = asyncio.get_running_loop()
         deadline, failures = loop.time() + most_s, 0
         while True:
@@ -104,7 +112,8 @@ class ShardLink:
             except LedgerError as error:
                 failures += 1
                 wait_s = self._client.backoff.wait_ms(failures) / 1000
-                if not error.retriable or loop.time() + wait_s >= deadline:
+                is_over = loop.time() + wait_s >= deadline or (ask is not None and ask.is_cancelled)
+                if not error.retriable or is_over:
                     raise self._client.routes.table.with_names(error) from None
             await asyncio.sleep(wait_s)
 

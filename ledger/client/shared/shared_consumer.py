@@ -53,6 +53,8 @@ SharedStart = Literal["earliest", "latest"]
 
 # Changes of one request.
 _CHANGES_AT_ONCE = 500
+# How much later than its time a shard may answer before the others do not wait for it.
+_LATE_S = 1.0
 # How long a consumer that stops waits for the answers to its receives.
 _STOP_S = 2.0
 
@@ -356,22 +358,35 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         sent = [asyncio.ensure_future(self._send(some, ACKNOWLEDGE)) for some in others.values()]
         try:
             wait_ms = max_wait_ms if len(links) == 1 else 0
-            await self._ask([first], max_messages, lease_ms, wait_ms, riding[first.shard])
+            (begun,) = self._begin([first], max_messages, lease_ms, wait_ms, riding[first.shard])
+            late_s = None if len(links) == 1 else _LATE_S
+            try:
+                # A shard without a leader holds up no other. Its request goes on, as acknowledgements ride on it.
+                await self._first_messages([begun], late_s)
+            except asyncio.CancelledError:
+                self._cancel([begun])
+                raise
             if not self._surplus and len(links) > 1 and max_wait_ms:
-                await self._ask(links, max_messages, lease_ms, max_wait_ms)
+                tasks = self._begin(links, max_messages, lease_ms, max_wait_ms)
+                try:
+                    await self._first_messages(tasks, max_wait_ms / 1000 + _LATE_S)
+                finally:
+                    self._cancel(tasks)
+                # Those that were cancelled answer soon, and may bring messages.
+                await self._first_messages(tasks, _LATE_S, all_of_them=True)
         finally:
             await asyncio.gather(*sent)
 
-    async def _ask(
+    def _begin(
         self,
         links: Sequence[ShardLink],
         max_messages: int,
         lease_ms: int,
         max_wait_ms: int,
         finished: Sequence[SharedMessage[Any]] = (),
-    ) -> None:
-        """Ask these shards at the same time. Return when one of them has messages, or all have answered. Messages
-        that arrive later go into the surplus, also if the waiting task is cancelled."""
+    ) -> list[asyncio.Task[None]]:
+        """Begin to ask these shards for messages. What they answer goes into the surplus, also if it arrives after the
+        end of the receive."""
         tasks = []
         for link in links:
             wanted = consumer_group_pb2.Receive(
@@ -384,21 +399,36 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             ask = Ask()
             task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
             self._asks[task] = ask
-            task.add_done_callback(lambda done: self._asks.pop(done, None))
+            task.add_done_callback(self._ended)
             tasks.append(task)
-        waiting = set(tasks)
-        try:
-            while waiting and not self._surplus:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if self._surplus:
-                    break
-                for task in done:
-                    task.result()
-        finally:
-            for task in waiting:
-                self._asks[task].cancel()
-        if waiting:  # they answer soon, and may bring messages
-            await asyncio.wait(waiting)
+        return tasks
+
+    def _cancel(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            if (ask := self._asks.get(task)) is not None:
+                ask.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._asks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a receive of shared group %s failed: %s", self._group, error)
+
+    async def _first_messages(
+        self, tasks: Sequence[asyncio.Task[None]], most_s: float | None, *, all_of_them: bool = False
+    ) -> None:
+        """Return when there are messages, when all of these tasks have ended, or after `most_s` seconds. Raises the
+        error of the first task if all have failed. With `all_of_them`, wait for them also if there are messages."""
+        loop = asyncio.get_running_loop()
+        until_s = None if most_s is None else loop.time() + most_s
+        waiting = {task for task in tasks if not task.done()}
+        while waiting and (all_of_them or not self._surplus):
+            left_s = None if until_s is None else until_s - loop.time()
+            if left_s is not None and left_s <= 0:
+                return
+            _, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        errors = [error for task in tasks if (error := _error_of(task)) is not None]
+        if len(errors) == len(tasks) and not self._surplus:
+            raise errors[0]
 
     async def _one(
         self,
@@ -490,6 +520,13 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def _close_links(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Return the error of a task that has ended, or None."""
+    if not task.done():
+        return None
+    return ClosedError("This client was closed: make a new one.") if task.cancelled() else task.exception()
 
 
 def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
-from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Rule
+from ledgermq import (
+    AsyncAdmin,
+    AsyncConsumer,
+    AsyncGroupConsumer,
+    AsyncProducer,
+    AsyncPushConsumer,
+    AsyncSharedConsumer,
+    Message,
+    Rule,
+)
 from tests.cluster.fleet import Fleet
 from tests.cluster.secured import write_secret
 from tests.cluster.waiter import eventually, until
@@ -221,3 +230,29 @@ async def test_a_client_goes_on_after_the_node_started_again(fleet: Fleet, admin
         async with asyncio.timeout(30):
             await producer.send("orders", b"two")
         assert len(await admin.list_users()) == 1
+
+
+async def test_a_member_of_a_shared_group_needs_rights_on_group_and_topic(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("leased", queues=1)
+    await admin.add_user("carol", PASSWORD)
+    await admin.grant("carol", "subscribe", "group:work")
+    carol = {"bootstrap_servers": fleet.bootstrap, "user": "carol", "password": PASSWORD}
+    async with AsyncAdmin(fleet.bootstrap, user="carol", password=PASSWORD) as stranger:
+        with pytest.raises(PermissionDeniedError):
+            await stranger.create_consumer_group("work")
+    await admin.create_consumer_group("work")
+    async with AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer:
+        await producer.send_many("leased", [b"one", b"two"])
+    with pytest.raises(LedgerError):
+        async with AsyncSharedConsumer("leased", group="work", **carol):  # type: ignore[arg-type]
+            pass
+    await admin.grant("carol", "subscribe", "topic:leased")
+    async with AsyncSharedConsumer("leased", group="work", **carol) as consumer:  # type: ignore[arg-type]
+        (message,) = await consumer.receive(1)
+        assert await consumer.ack(message) == 1
+        await admin.revoke("carol", "subscribe", "topic:leased")
+        with pytest.raises(PermissionDeniedError):
+            await consumer.receive(1)
+    with pytest.raises(PermissionDeniedError):
+        async with AsyncSharedConsumer("leased", group="other", **carol):  # type: ignore[arg-type]
+            pass

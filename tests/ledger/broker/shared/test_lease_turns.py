@@ -1,0 +1,365 @@
+"""The turns in which a leader leases messages to the members of a shared group."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ledger.broker.shared import group_receives, lease_turns
+from ledger.errors import ConsumerFencedError, GroupConflictError, GroupNotEmptyError, NoLeaderError
+from ledger.state.commands import ForgetConsumerGroup, ResetOffset, ResetOffsets
+from ledger.state.lease_table import ChangeKind
+from ledger.state.lease_window import MAX_WINDOW
+from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, Got, LeasingLeader, messages_of
+
+
+def offsets(messages: list[Got]) -> list[int]:
+    return [got.offset for got in messages]
+
+
+async def test_messages_are_leased_once_and_come_back_after_the_lease() -> None:
+    leader = LeasingLeader()
+    leader.send(5)
+    one, two = leader.member(), leader.member()
+    first = await one.receive(3, lease_ms=1_000)
+    assert (offsets(first), [got.value for got in first]) == ([0, 1, 2], [b"0", b"1", b"2"])
+    assert offsets(await two.receive()) == [3, 4]
+    leader.pass_ms(999)
+    assert await two.receive(wait_s=0) == []
+    leader.pass_ms(1)
+    again = await two.receive()
+    assert (offsets(again), {got.attempt for got in again}) == ([0, 1, 2], {2})
+    assert await one.ack(*first) == [0, 0, 0]
+    assert await two.ack(*again) == [1, 1, 1]
+
+
+async def test_a_receive_waits_for_messages_and_ends_at_its_time() -> None:
+    leader = LeasingLeader()
+    member = leader.member()
+    number = member.ask()
+    await leader.turn(3)
+    assert member.answers() == []
+    leader.send(1)
+    await leader.turn()
+    (answer,) = member.answers()
+    assert (answer.number, len(messages_of(answer))) == (number, 1)
+    assert await member.receive(wait_s=0) == []
+    number = member.ask()
+    leader.turns.cancel(member.member, number)
+    await leader.turn()
+    assert [(answer.number, answer.received) for answer in member.answers()] == [(number, ())]
+
+
+async def test_few_messages_are_shared_out_evenly_and_all_queues_are_used() -> None:
+    leader = LeasingLeader()
+    leader.send(6)
+    leader.send(6, queue=1)
+    members = [leader.member() for _ in range(4)]
+    await leader.turn()  # the group begins
+    for member in members:
+        member.ask(32)
+    await leader.turn()
+    counts = [sum(len(messages_of(answer)) for answer in member.answers()) for member in members]
+    assert counts == [3, 3, 3, 3]
+
+
+async def test_all_receives_of_one_turn_are_one_entry() -> None:
+    leader = LeasingLeader()
+    leader.send(40)
+    members = [leader.member() for _ in range(4)]
+    await leader.turn()
+    before = leader.log.last_index
+    for member in members:
+        member.ask(5)
+    await leader.turn()
+    assert leader.log.last_index == before + 1
+
+
+async def test_a_receive_that_is_sent_again_gets_the_same_messages_and_no_attempt_more() -> None:
+    leader = LeasingLeader()
+    leader.send(9)
+    first = await leader.member().receive(4, attempt_id=77)
+    leader.fail_over()
+    member = leader.member()
+    again = await member.receive(4, attempt_id=77, repeated=True)
+    assert [(got.offset, got.lease, got.attempt) for got in again] == [(got.offset, got.lease, 1) for got in first]
+    await member.ack(*again[:3])
+    assert offsets(await member.receive(4, attempt_id=77, repeated=True)) == [3]
+    leader.pass_ms(10_000)
+    late = await member.receive(4, attempt_id=77, repeated=True)
+    assert [got.attempt for got in late] == [2, 1, 1, 1], "the lease has ended, so this is a new receive"
+
+
+async def test_a_new_leader_waits_out_what_was_left_of_a_lease() -> None:
+    leader = LeasingLeader()
+    leader.send(1)
+    await leader.member().receive(lease_ms=10_000)
+    leader.pass_ms(4_000)
+    leader.send(1, queue=1)  # so that the next leader knows that these 4 s have passed
+    leader.now_ms += 3_600_000  # the clocks of a majority leap while there is no leader
+    leader.fail_over()
+    member = leader.member()
+    assert offsets(await member.receive(wait_s=0)) == [0], "the message of the other queue"
+    leader.pass_ms(5_990)
+    assert await member.receive(wait_s=0) == []
+    leader.pass_ms(20)
+    assert offsets(await member.receive(wait_s=0)) == [0]
+
+
+async def test_a_leap_of_the_clock_ends_no_lease() -> None:
+    leader = LeasingLeader()
+    leader.send(1)
+    member = leader.member()
+    await member.receive(lease_ms=10_000)
+    leader.pass_ms(1_000)
+    await leader.turn()
+    leader.now_ms += 60_000
+    assert await member.receive(wait_s=0) == []
+    leader.pass_ms(8_900)
+    assert await member.receive(wait_s=0) == []
+    leader.pass_ms(200)
+    (again,) = await member.receive(lease_ms=5_000)
+    leader.pass_ms(5_000)
+    assert [got.attempt for got in await member.receive()] == [3], "a lease from after the leap is not longer"
+    assert again.attempt == 2
+
+
+async def test_put_off_and_given_back() -> None:
+    leader = LeasingLeader()
+    leader.send(2)
+    member = leader.member()
+    first, second = await member.receive()
+    assert await member.change(ChangeKind.PUT_OFF, first, duration_ms=500) == [1]
+    assert await member.change(ChangeKind.GIVE_BACK, second) == [1]
+    (again,) = await member.receive()
+    assert (again.offset, again.attempt) == (1, 1)
+    leader.pass_ms(500)
+    (again,) = await member.receive()
+    assert (again.offset, again.attempt) == (0, 2)
+    assert await member.change(ChangeKind.EXTEND, again, duration_ms=60_000) == [1]
+    leader.pass_ms(59_999)
+    assert offsets(await member.receive(wait_s=0)) == [1]
+
+
+async def test_what_was_handed_out_too_often_goes_to_the_dead_letters() -> None:
+    leader = LeasingLeader(max_attempts=2)
+    leader.send(3)
+    member = leader.member()
+    for _ in range(2):
+        for got in await member.receive(lease_ms=1_000):
+            if got.offset != 1:
+                assert await member.ack(got) == [1]
+        leader.pass_ms(1_000)
+    assert await member.receive(wait_s=0) == []
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
+    window = leader.replica.state.shared.leases.window(GROUP, Got(queue=(ORDERS, 0)).queue)
+    assert window is not None
+    assert (window.begin, len(window)) == (3, 0)
+    assert leader.turns.moved == {GROUP: 1}
+
+
+async def test_messages_with_other_tags_are_settled() -> None:
+    leader = LeasingLeader()
+    leader.send(6, tags=["a", "b", None, "a", "b", "b"])
+    member = leader.member("a")
+    got = await member.receive()
+    assert offsets(got) == [0, 3]
+    await member.ack(*got)
+    assert await member.receive(wait_s=0) == []
+    window = leader.replica.state.shared.leases.window(GROUP, got[0].queue)
+    assert window is not None
+    assert (window.begin, len(window)) == (6, 0)
+    with pytest.raises(GroupConflictError, match="same tags"):
+        leader.member("b")
+
+
+async def test_a_receive_has_a_budget_of_bytes() -> None:
+    leader = LeasingLeader()
+    leader.send(20, size=1_000)
+    member = leader.member()
+    assert len(await member.receive(20, max_bytes=5_500)) == 5
+    assert len(await member.receive(20, max_bytes=10)) == 1, "the first message is larger than the budget"
+    assert len(await member.receive(20)) == 14
+
+
+async def test_a_turn_has_a_budget_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_receives, "MAX_TURN_BYTES", 10_000)
+    leader = LeasingLeader()
+    leader.send(64, size=1_000)
+    members = [leader.member() for _ in range(4)]
+    await leader.turn()
+    for member in members:
+        member.ask(8)
+    counts = []
+    for _ in range(5):
+        await leader.turn()
+        counts.append(sum(len(messages_of(answer)) for member in members for answer in member.answers()))
+    assert 8 <= counts[0] <= 12
+    assert sum(counts) > 16, "the other members are served in the next turns"
+
+
+async def test_members_that_read_no_answers_get_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    leader.send(10)
+    member, other = leader.member(), leader.member()
+    member.ask(1)
+    await leader.turn(2)
+    monkeypatch.setattr(lease_turns, "MAX_UNSENT_BYTES", 1)
+    other.ask(1)
+    await leader.turn(3)
+    assert other.answers() == []
+    member.member.sent(member.answers()[0])
+    await leader.turn()
+    assert len(other.answers()) == 1
+
+
+async def test_a_full_window_is_told_and_what_is_in_it_is_handed_out() -> None:
+    leader = LeasingLeader()
+    for _ in range(3):
+        leader.send(MAX_WINDOW // 2)
+    member = leader.member()
+    (hung,) = await member.receive(1, lease_ms=3_600_000)
+    got = 0
+    while messages := await member.receive(1_000, wait_s=0):
+        got += len(messages)
+        await member.ack(*messages)
+    assert got == MAX_WINDOW - 1
+    assert leader.turns.full_windows == {GROUP: 1}
+    await member.ack(hung)
+    assert len(await member.receive(1_000)) == 1_000
+    assert leader.turns.full_windows == {}
+
+
+async def test_removed_messages_are_skipped() -> None:
+    leader = LeasingLeader()
+    leader.send(10)
+    member = leader.member()
+    (first, *_) = await member.receive(2)
+    leader.replica.queues.get(ORDERS, 0).begin_at(7)
+    assert offsets(await member.receive()) == [7, 8, 9]
+    assert await member.ack(first) == [0]
+
+
+async def test_a_reset_and_a_deletion() -> None:
+    leader = LeasingLeader()
+    leader.send(3)
+    member = leader.member()
+    held = await member.receive()
+    leader.append(ResetOffsets(GROUP, (ResetOffset(ORDERS, 0, 1),)))
+    assert await member.ack(*held) == [0, 0, 0]
+    assert offsets(await member.receive()) == [1, 2]
+    with pytest.raises(GroupNotEmptyError):
+        leader.turns.check_has_no_members(GROUP)
+    leader.append(ForgetConsumerGroup(GROUP))
+    await leader.turn()
+    (answer,) = member.answers()
+    assert isinstance(answer.error, ConsumerFencedError)
+
+
+async def test_the_streams_end_with_the_term() -> None:
+    leader = LeasingLeader()
+    leader.send(3)
+    member = leader.member()
+    await member.receive(1)
+    member.ask(1)
+    leader.replica._projected = None
+    await leader.turn()
+    (answer,) = member.answers()
+    assert isinstance(answer.error, NoLeaderError)
+    with pytest.raises(NoLeaderError):
+        leader.member()
+
+
+# -- order by key
+
+
+async def test_messages_with_one_key_are_handed_out_one_after_another() -> None:
+    leader = LeasingLeader(by_key=True)
+    leader.send(7, keys=["a", "b", "a", None, "b", "c", None])
+    one, two = leader.member(), leader.member()
+    first = await one.receive()
+    assert offsets(first) == [0, 1, 3, 5, 6]
+    assert await two.receive(wait_s=0) == []
+    await one.ack(first[0])
+    assert offsets(await two.receive()) == [2]
+    await one.change(ChangeKind.PUT_OFF, first[1], duration_ms=700)
+    assert await two.receive(wait_s=0) == [], "a message that was put off holds up its key"
+    leader.pass_ms(700)
+    again = await two.receive()
+    assert [(got.offset, got.attempt) for got in again] == [(1, 2)]
+    await two.ack(*again)
+    assert offsets(await two.receive()) == [4]
+
+
+async def test_a_new_leader_knows_which_keys_are_open() -> None:
+    leader = LeasingLeader(by_key=True)
+    for _ in range(3):
+        leader.send(4, keys=["a", "b", "a", "b"])
+    first = await leader.member().receive(lease_ms=3_600_000)
+    assert offsets(first) == [0, 1]
+    leader.fail_over()
+    member = leader.member()
+    assert await member.receive(wait_s=0) == []
+    await member.ack(first[1])
+    assert offsets(await member.receive()) == [3]
+
+
+async def test_messages_of_other_tags_hold_up_no_key() -> None:
+    leader = LeasingLeader(by_key=True)
+    leader.send(4, keys=["a", "a", "a", "b"], tags=["no", "yes", "yes", "yes"])
+    member = leader.member("yes")
+    first = await member.receive()
+    assert offsets(first) == [1, 3]
+    await member.ack(*first)
+    assert offsets(await member.receive()) == [2]
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_random_history_keeps_the_promises(by_key: bool, seed: int) -> None:
+    """Members receive, acknowledge, give up and hang, and leaders change. No message is handed out within its lease, a
+    key is handed out in order, and in the end all messages were acknowledged."""
+    random = Random(f"{seed}/shared")
+    leader = LeasingLeader(by_key=by_key, max_attempts=1_000)
+    members = [leader.member() for _ in range(3)]
+    held: dict[int, tuple[int, float]] = {}
+    done: set[int] = set()
+    sent = 0
+    in_hand: list[Got] = []
+    for _ in range(150):
+        match random.randrange(6):
+            case 0 if sent < 200:
+                count = random.randrange(1, 9)
+                sent += count
+                leader.send(count, keys=[random.choice("abcdef") for _ in range(count)])
+            case 1 if in_hand:
+                got = in_hand.pop(random.randrange(len(in_hand)))
+                if (await random.choice(members).ack(got))[0]:
+                    assert got.offset not in done
+                    done.add(got.offset)
+                    held.pop(got.offset)
+            case 2 if in_hand:
+                got = in_hand.pop(random.randrange(len(in_hand)))
+                if (await members[0].change(ChangeKind.PUT_OFF, got, duration_ms=100))[0]:
+                    held.pop(got.offset)
+            case 3:
+                leader.pass_ms(random.choice([10, 500, 3_000]))
+            case 4 if random.random() < 0.2:
+                leader.fail_over()
+                members = [leader.member() for _ in range(3)]
+            case _:
+                for got in await random.choice(members).receive(random.randrange(1, 6), lease_ms=2_000, wait_s=0):
+                    assert got.offset not in done
+                    until = held.get(got.offset, (0, 0.0))[1]
+                    assert leader.steady_ms >= until, "the message is leased to another receive"
+                    held[got.offset] = (got.lease, leader.steady_ms + 2_000)
+                    in_hand.append(got)
+    for _ in range(2_000):
+        if len(done) == sent:
+            return
+        leader.pass_ms(3_000)
+        for got in await members[0].receive(8, lease_ms=2_000, wait_s=0):
+            assert (await members[0].ack(got)) == [1]
+            done.add(got.offset)
+    raise AssertionError(f"{sent - len(done)} messages were not acknowledged")
