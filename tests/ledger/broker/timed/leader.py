@@ -60,6 +60,8 @@ class Meter:
 
     def cancelled(self, *_: object) -> None: ...
 
+    def refused(self, *_: object) -> None: ...
+
 
 class Leader:
     def __init__(self, disk: MemoryDisk | None = None) -> None:

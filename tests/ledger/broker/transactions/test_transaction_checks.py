@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -44,3 +45,20 @@ async def test_a_transaction_behind_many_others_is_asked_for(monkeypatch: pytest
         asked.append(producer.questions.qsize())
     producer.gone()
     assert asked == [0, 0, 1, 1], "the third look comes to the transaction, and no look asks again"
+
+
+async def test_a_transaction_that_is_dated_ahead_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of an earlier leader had leapt, so the append time is an hour ahead."""
+    monkeypatch.setattr(checking, "read_half", lambda replica, half: b"")
+    table, checkers, producer = TransactionTable(), Checkers(), Checker("live", lambda topic_id: True)
+    checkers.add(producer)
+    table.put(replace(half(0, "live"), since_ms=NOW_MS + 3_600_000))
+    checks = checks_of(table, checkers)
+    asked = []
+    for now_s in (1.0, 6.9, 7.0):
+        checks._monotonic_s = lambda now_s=now_s: now_s  # type: ignore[misc]
+        checks._look()
+        await asyncio.sleep(0)
+        asked.append(producer.questions.qsize())
+    producer.gone()
+    assert asked == [0, 0, 1]

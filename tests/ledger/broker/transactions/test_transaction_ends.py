@@ -1,0 +1,147 @@
+"""The ends of transactions on a leader: each is one entry, and a second end is judged by the first."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.batch import Batch
+from ledger.broker.produce.proposals import Committed
+from ledger.broker.transactions.copying import HalfCopies
+from ledger.broker.transactions.ends import MAX_ENDS, TransactionEnd, TransactionEnds
+from ledger.broker.transactions.settling import HalfSettling
+from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
+from ledger.state import HalfName
+from ledger.state.commands import DeleteTopic, RollBackHalves
+from ledger.transactions import TransactionOutcome
+from tests.ledger.broker.timed.leader import ORDERS
+from tests.ledger.broker.transactions.half_leader import HALF_ID, NO_OTHER_SHARDS, HalfLeader
+
+
+def commit(number: int, *halves: int) -> TransactionEnd:
+    return TransactionEnd(number, ORDERS, commit=True, halves=tuple(HalfName(0, half) for half in halves))
+
+
+def rollback(number: int) -> TransactionEnd:
+    return TransactionEnd(number, ORDERS, commit=False)
+
+
+async def test_one_entry_commits_a_transaction_of_one_half_batch() -> None:
+    leader = HalfLeader()
+    number, ends = leader.half(b"paid"), TransactionEnds(leader.replica)
+    before = leader.log.last_index
+    committed = await leader.carry_out(ends.end(commit(number)))
+    assert isinstance(committed, Committed)
+    assert leader.log.last_index == before + 1
+    (header,) = leader.values()
+    assert Batch(bytes(leader.log.entry(header.index)[1])).values() == [b"paid"]
+    assert leader.table.waiting == {}
+    assert await leader.carry_out(ends.end(commit(number))) is None, "it is idempotent"
+    with pytest.raises(TransactionEndedError, match="was committed before"):
+        await leader.carry_out(ends.end(rollback(number)))
+    assert ends.ended[TransactionOutcome.COMMITTED] == 1
+
+
+async def test_two_ends_at_the_same_time_append_one_entry() -> None:
+    leader = HalfLeader()
+    number, ends = leader.half(), TransactionEnds(leader.replica)
+    before = leader.log.last_index
+    work = asyncio.ensure_future(ends.end_all([commit(number), rollback(number), commit(number)]))
+    for _ in range(20):
+        await asyncio.sleep(0)
+        leader.commit()
+    first, second, third = await work
+    assert isinstance(first, Committed)
+    assert isinstance(second, TransactionEndedError)
+    assert third is None
+    assert leader.log.last_index == before + 1
+
+
+async def test_several_half_batches_are_committed_by_one_entry_and_then_carried_out() -> None:
+    leader = HalfLeader()
+    first = leader.half(b"a")
+    second, left_out = leader.half(b"b", first, queue=1), leader.half(b"c", first)
+    ends, settling = TransactionEnds(leader.replica), HalfSettling(leader.replica, NO_OTHER_SHARDS, lambda: 1.0)
+    assert await leader.carry_out(ends.end(commit(first, first, second))) is None
+    assert (len(leader.values()), len(leader.values(queue=1))) == (0, 0)
+    await leader.carry_out(settling._look())
+    assert (len(leader.values()), len(leader.values(queue=1))) == (1, 1)
+    await leader.carry_out(settling._look())
+    assert (left_out in leader.table.waiting, leader.table.committed) == (False, {})
+
+
+@pytest.mark.parametrize("halves", [(1,), (0, 0), (0, 7)])
+async def test_a_commit_names_what_waits(halves: tuple[int, ...]) -> None:
+    leader = HalfLeader()
+    number = leader.half()
+    leader.half(transaction=number)
+    with pytest.raises(InvalidArgumentError, match="must name each half batch"):
+        await leader.carry_out(TransactionEnds(leader.replica).end(commit(number, *halves)))
+    assert leader.table.is_open(number)
+
+
+async def test_a_rollback_ends_all_half_batches_of_this_shard() -> None:
+    leader = HalfLeader()
+    number = leader.half()
+    leader.half(transaction=number)
+    await leader.carry_out(TransactionEnds(leader.replica).end(rollback(number)))
+    assert leader.table.waiting == {}
+
+
+async def test_ends_of_other_transactions_are_refused() -> None:
+    leader = HalfLeader()
+    number, ends = leader.half(), TransactionEnds(leader.replica)
+    with pytest.raises(UnknownTransactionError):
+        await leader.carry_out(ends.end(TransactionEnd(number, 999, commit=True)))
+    with pytest.raises(InvalidArgumentError, match="1 to 1000"):
+        await ends.end_all([rollback(number)] * (MAX_ENDS + 1))
+    assert leader.table.is_open(number)
+
+
+async def test_ends_without_an_outcome_are_judged_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = HalfLeader()
+    number, ends = leader.half(), TransactionEnds(leader.replica)
+    leader.append(RollBackHalves((number,)))
+    leader.table.outcomes.clear()
+
+    async def confirmed() -> None:
+        """The node leads."""
+
+    monkeypatch.setattr(leader.replica, "confirm_still_leading", confirmed)
+    with pytest.raises(TransactionEndedError, match="no longer known"):
+        await leader.carry_out(ends.end(commit(number)))
+    with pytest.raises(UnknownTransactionError):
+        await leader.carry_out(ends.end(commit(number + 1)))
+
+
+async def test_a_commit_into_a_deleted_topic_is_refused() -> None:
+    leader = HalfLeader()
+    number = leader.half()
+    leader.append(DeleteTopic(ORDERS))
+    with pytest.raises(TransactionEndedError, match="was rolled back"):
+        await leader.carry_out(TransactionEnds(leader.replica).end(commit(number)))
+
+
+async def test_a_new_leader_reads_a_copy() -> None:
+    leader = HalfLeader()
+    number = leader.half(b"copied")
+    position = leader.log.end
+    copies = HalfCopies(leader.replica)
+    assert not copies.is_clear(position)
+    await leader.carry_out(copies.make(position))
+    assert copies.is_clear(position)
+    leader.fail_over()
+    assert leader.table.waiting[number].place == number + 1
+    await leader.carry_out(TransactionEnds(leader.replica).end(commit(number)))
+    (header,) = leader.values()
+    assert Batch(bytes(leader.log.entry(header.index)[1])).values() == [b"copied"]
+    assert len(leader.values(HALF_ID)) == 2
+
+
+async def test_an_error_of_one_end_is_not_that_of_another() -> None:
+    leader = HalfLeader()
+    good, bad, ends = leader.half(), leader.half(), TransactionEnds(leader.replica)
+    results = await leader.carry_out(ends.end_all([rollback(good), TransactionEnd(bad, 999, commit=True)]))
+    assert results[0] is None
+    assert isinstance(results[1], LedgerError)
