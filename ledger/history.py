@@ -21,6 +21,10 @@ The checker of chaos runs and the validation job compare histories with the logs
     {"op":"end","process":7,"outcome":"ok","transaction":"5be0..","commit":true,"error":null,"start":4,"end":5}
     {"op":"reveal","process":8,"topic":"t","queue":0,"offsets":[43],"shards":[1],"numbers":[6],"halves":[6],
      "crcs":[3405691582],"start":4,"end":5}                                 messages of a poll that a commit put there
+    {"op":"receive","process":10,"group":"s","by_key":false,"topic":"t","queue":0,"offsets":[43],"keys":[0],
+     "lease_ms":3000,"start":4,"end":5}                                     messages that a shared group leased
+    {"op":"change","process":10,"outcome":"ok","what":"ack","group":"s","topic":"t","queue":0,"offset":43,"ms":0,
+     "error":null,"start":6,"end":7}                                        the end of a lease, or a longer one
     {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
     {"op":"close","process":7,"producer":"9f3c..","start":9}                                      a producer stopped
 
@@ -262,6 +266,44 @@ class Reveal:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedReceive:
+    """Messages of one queue that a member of a shared group received. They were leased for `lease_ms`, not before
+    `start`. `keys` has the CRCs of their keys, and 0 for a message without a key. `by_key`: the group has order by
+    key."""
+
+    op: ClassVar[str] = "receive"
+    process: int
+    group: str
+    by_key: bool
+    topic: str
+    queue: int
+    offsets: list[int]
+    keys: list[int]
+    lease_ms: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRequest:
+    """A request of a member about one message: `what` is ack, nack or extend. `ms` is the delay of a nack, and the new
+    lease of an extend. The outcome is ok if the change counted, and fail if it did not."""
+
+    op: ClassVar[str] = "change"
+    process: int
+    outcome: OperationOutcome
+    what: str
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    ms: int
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assign:
     """A consumer continues a queue at `offset`, because it was assigned the queue or called seek()."""
 
@@ -321,6 +363,8 @@ Operation = (
     | Decide
     | EndRequest
     | Reveal
+    | SharedReceive
+    | LeaseRequest
     | Assign
     | ProgressReport
     | AdminRequest

@@ -16,6 +16,9 @@ _LARGEST_32_BITS = (1 << 32) - 1
 _LARGEST_TIME = (1 << 63) - 1
 _PRODUCER = re.compile("[0-9a-f]{16}")
 _TRANSACTION = re.compile("[0-9a-z-]{1,64}")
+_LARGEST_MS = 86_400_000
+# The values of `what` in a line about a lease.
+LEASE_CHANGES = ("ack", "nack", "extend")
 _SHOWN = 40
 
 _Check = Callable[[Any], bool]
@@ -63,6 +66,7 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "queue": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
     "bound": (lambda value: type(value) is bool, _FLAG),
     "final": (lambda value: type(value) is bool, _FLAG),
+    "by_key": (lambda value: type(value) is bool, _FLAG),
     "commit": (lambda value: type(value) is bool, _FLAG),
     # -1: messages with delivery times, or of transactions, that were not acknowledged.
     "shard": (_number(-1, _LARGEST_32_BITS), "-1 or a whole number up to 2^32 - 1"),
@@ -80,6 +84,10 @@ _FIELDS: Mapping[str, tuple[_Check, str]] = {
     "halves": (_numbers(), "a list of whole numbers up to 2^53 - 1"),
     "crc": (_number(most=_LARGEST_32_BITS), "a CRC of 32 bits"),
     "size": (_number(), _NUMBER),
+    "keys": (_numbers(_LARGEST_32_BITS), "a list of CRCs of 32 bits"),
+    # Up to a day.
+    "lease_ms": (_number(most=_LARGEST_MS), "a whole number up to 86,400,000"),
+    "ms": (_number(most=_LARGEST_MS), "a whole number up to 86,400,000"),
     "node": (_number(), _NUMBER),
     "offset": (_number(), _NUMBER),
     "producer": (_is_producer, "a producer's id of 16 hexadecimal digits"),
@@ -100,6 +108,7 @@ _COLUMNS = {
     "poll": ("offsets", "producers", "epochs", "sequences", "crcs"),
     "schedule": ("times_ms", "crcs", "sizes"),
     "delivery": ("offsets", "identities", "times_ms", "appended_ms", "crcs"),
+    "receive": ("offsets", "keys"),
     "reveal": ("offsets", "shards", "numbers", "halves", "crcs"),
 }
 # By operation: the field that is null if the outcome is not ok.
@@ -123,6 +132,8 @@ def _misfit(op: str, values: Mapping[str, Any]) -> str:
         return f"{', '.join(columns)} have different lengths"
     if "end" in values and values["end"] < values["start"]:
         return "it ends before it starts"
+    if op == "change" and values["what"] not in LEASE_CHANGES:
+        return f"what is {values['what'][:_SHOWN]!r}: {', '.join(LEASE_CHANGES)}"
     if op in _OF_OUTCOME:
         return _misfit_of_send(values, op)
     return "a producer has no id" if op in ("open", "close") and not values["producer"] else ""

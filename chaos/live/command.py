@@ -60,14 +60,16 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         return names
 
 
-def expanded(faults: tuple[str, ...], flush: str, timed: float, transactions: float) -> tuple[str, ...]:
+def expanded(faults: tuple[str, ...], flush: str, timed: float, transactions: float, shared: float) -> tuple[str, ...]:
     """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive, with a load
-    of which the share `timed` has delivery times, and the share `transactions` is sent in transactions."""
+    of which the share `timed` has delivery times, the share `transactions` is sent in transactions, and the share
+    `shared` goes to shared groups."""
     if faults != (ALL,):
         return faults
     lacks = FaultNeeds.NOTHING if flush == "sync" else FaultNeeds.SYNC_FLUSH
     lacks |= FaultNeeds.NOTHING if timed else FaultNeeds.TIMED
     lacks |= FaultNeeds.NOTHING if transactions else FaultNeeds.TRANSACTIONS
+    lacks |= FaultNeeds.NOTHING if shared else FaultNeeds.SHARED
     return tuple(name for name in SURVIVED if not KINDS[name].needs & lacks)
 
 
@@ -136,6 +138,13 @@ def chaos() -> None:
     show_default=True,
     help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
 )
+@click.option(
+    "--shared",
+    type=click.FloatRange(0, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The share of the messages that shared groups consume.",
+)
 @click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -165,7 +174,7 @@ def chaos() -> None:
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    meant = expanded(faults, given["flush"], given["timed"], given["transactions"])
+    meant = expanded(faults, given["flush"], given["timed"], given["transactions"], given["shared"])
     options = ChaosOptions(seed=seed, faults=meant, **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
@@ -205,6 +214,13 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     show_default=True,
     help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
 )
+@click.option(
+    "--shared",
+    type=click.FloatRange(0, 0.5),
+    default=0.05,
+    show_default=True,
+    help="The share of the messages that shared groups consume.",
+)
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
     "--ledger",
@@ -219,7 +235,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     """Run each fault several times. An interrupted campaign continues where it stopped."""
     wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
     book = campaign.CampaignLedger(ledger)
-    meant = expanded(faults, wish.flush, wish.timed, wish.transactions)
+    meant = expanded(faults, wish.flush, wish.timed, wish.transactions, wish.shared)
     waiting = list(campaign.runs(meant, runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s are to be made")
 

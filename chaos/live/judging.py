@@ -30,6 +30,8 @@ _LEAST_SHARE = 0.2
 _DELIVERED_SHARE = 0.5
 # The share of those of these messages that are sent in transactions that commits must put into their queues.
 _REVEALED_SHARE = 0.4
+# The share of those of these messages that go to shared groups that a member must acknowledge; there are two groups.
+_SHARED_SHARE = 1.0
 # A load that lasted longer than this, beyond the asked time, is mentioned.
 _LATE_S = 1.0
 # A first acknowledgement that comes later than this after the beginning of the load is mentioned.
@@ -90,6 +92,7 @@ def judged(out: Path) -> ChaosResult:
         least_acknowledged=least,
         least_delivered=int(options.timed * least * _DELIVERED_SHARE),
         least_revealed=int(options.transactions * least * _REVEALED_SHARE),
+        least_shared=int(options.shared * least * _SHARED_SHARE),
         reads=promise.reads,
         clocks=clock_doubt(wrong, options.nodes),
     ).joined(*cluster)

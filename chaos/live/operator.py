@@ -26,6 +26,9 @@ from ledger.timed import MAX_DELIVERY_MS, moment
 _AGAIN_S = 0.2
 _CHANGE_S = 60.0
 _TRANSFER_MS = 3_000
+_MAX_ATTEMPTS = 1_000
+# The values of the metric of messages that are leased.
+_LEASED = re.compile(r"^ledgermq_shared_leased_messages\{[^}]*\} (\S+)$", re.MULTILINE)
 # The values of the metrics of transactions that have not come to their end.
 _HALVES = re.compile(r"^ledgermq_transaction_(?:half_batches|commits_under_way)\{[^}]*\} (\S+)$", re.MULTILINE)
 
@@ -101,27 +104,37 @@ class ClusterOperator:
 
         self._until(none_waits, within_s, "not all messages with delivery times were delivered")
 
+    def create_shared_group(self, name: str, order: str | None) -> None:
+        """Create a shared group whose messages do not become dead letters in a run."""
+        self._insist(
+            f"creating shared group {name}",
+            lambda admin: admin.create_consumer_group(name, order=order, max_attempts=_MAX_ATTEMPTS),
+        )
+
     def half_batches(self) -> int:
-        return max(self._half_batches(), default=0)
+        return max(self._metrics(_HALVES), default=0)
+
+    def leased_messages(self) -> int:
+        return sum(self._metrics(_LEASED))
 
     def all_ended(self, within_s: float) -> None:
         """Wait until no transaction waits for its end, and all commits are carried out. Raises ChaosError if this takes
         longer than `within_s`."""
 
         def none_waits() -> bool:
-            counts = self._half_batches()
+            counts = self._metrics(_HALVES)
             running = sum(self._environment.pid(node) is not None for node in self._environment.nodes)
             return len(counts) == running and not any(counts)
 
         self._until(none_waits, within_s, "not all transactions ended")
 
-    def _half_batches(self) -> list[int]:
-        """Return for each node that answers how many half batches wait, or are being carried out."""
+    def _metrics(self, lines: re.Pattern[str]) -> list[int]:
+        """Return for each node that answers the sum of these metrics."""
         counts = []
         for node in self._environment.nodes:
             try:
                 with self._opened(f"{self._environment.http(node)}/metrics") as answer:
-                    counts.append(sum(int(float(each)) for each in _HALVES.findall(answer.read().decode())))
+                    counts.append(sum(int(float(each)) for each in lines.findall(answer.read().decode())))
             except (OSError, ValueError):
                 continue
         return counts

@@ -41,6 +41,8 @@ class ChaosOptions:
     timed: Annotated[FiniteFloat, Field(ge=0, le=0.9)] = 0.0
     # The share of the messages that are sent in transactions. Runs of older versions have none.
     transactions: Annotated[FiniteFloat, Field(ge=0, le=0.5)] = 0.0
+    # The share of the messages that shared groups consume. Runs of older versions have none.
+    shared: Annotated[FiniteFloat, Field(ge=0, le=0.5)] = 0.0
 
     @property
     def needs(self) -> FaultNeeds:
@@ -61,6 +63,7 @@ def as_arguments(options: ChaosOptions) -> list[str]:
         arguments += ["--node-env", variable]
     arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
     arguments += ["--timed", f"{options.timed:g}", "--transactions", f"{options.transactions:g}"]
+    arguments += ["--shared", f"{options.shared:g}"]
     arguments += ["--flush", options.flush, "--shards", str(options.shards)]
     arguments += ["--secure"] if options.secure else []
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]

@@ -34,7 +34,7 @@ from chaos.live.hosts.node_security import clients_of
 from chaos.live.judging import ChaosResult, judged
 from chaos.live.leaders import LeaderWatch
 from chaos.live.load.processes import ClientOfRun, ClientProcesses, ClientTimeoutError
-from chaos.live.load.spec import CHECKS_SOON, LONGEST_DELAY_MS, ClientSpec
+from chaos.live.load.spec import CHECKS_SOON, JOBS, LONGEST_DELAY_MS, SHARED_GROUPS, ClientSpec
 from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
 from chaos.live.options import ChaosOptions
@@ -43,6 +43,8 @@ from chaos.live.run_file import RunFile
 from ledger.history import now_ns
 
 TOPICS = ("orders", "payments")
+# The largest share of the messages that have delivery times, are sent in transactions, or go to shared groups.
+_MOST_SPECIAL = 0.9
 _SEGMENT_BYTES = 16 << 20
 _READY_S = 60.0
 _STOP_S = 60.0
@@ -51,6 +53,8 @@ _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
 # A transaction about which its producer is silent ends at its second check.
 _CHECKED_S = 30.0
+# The members of shared groups end when no message comes any more.
+_SETTLED_S = 180.0
 
 
 MakeEnvironment = Callable[[EnvironmentSetup], NodeEnvironment]
@@ -83,13 +87,19 @@ def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAu
         unrecovered = the_run.read_to_the_end()
         nodes = tuple(environment.nodes)
     files = promised_files(out, the_run.clients())
-    promise = RunPromise(files, nodes, dict.fromkeys(TOPICS, options.queues), len(planned))
+    topics = (*TOPICS, JOBS) if options.shared else TOPICS
+    promise = RunPromise(files, nodes, dict.fromkeys(topics, options.queues), len(planned))
     RunFile(options, began, ended, unrecovered, promise).save(out)
     return judged(out)
 
 
 def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
     """Return the plan of faults. Raises ChaosError if the options contradict each other."""
+    if options.timed + options.transactions + options.shared > _MOST_SPECIAL:
+        raise ChaosError(
+            f"--timed, --transactions and --shared are more than {_MOST_SPECIAL:g} together: leave a part of the load "
+            "to plain messages"
+        )
     kinds = [KINDS[name] for name in options.faults]
     for kind in kinds:
         if kind.least_nodes > options.nodes:
@@ -102,6 +112,8 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             raise ChaosError(f"{kind.name} needs messages with delivery times: give --timed 0.1")
         if FaultNeeds.TRANSACTIONS in kind.needs and not options.transactions:
             raise ChaosError(f"{kind.name} needs transactions: give --transactions 0.05")
+        if FaultNeeds.SHARED in kind.needs and not options.shared:
+            raise ChaosError(f"{kind.name} needs shared groups: give --shared 0.05")
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
@@ -150,6 +162,10 @@ class _Run:
         self._operator.ready(_READY_S)
         for topic in TOPICS:
             self._operator.create_topic(topic, self._options.queues)
+        if self._options.shared:
+            self._operator.create_topic(JOBS, self._options.queues)
+            for group, order in SHARED_GROUPS.items():
+                self._operator.create_shared_group(group, order)
         self._watch.start()
         began = now_ns()
         for _ in range(self._options.producers):
@@ -157,6 +173,8 @@ class _Run:
         self._clients.start("consumers")
         if self._options.transactions:
             self._clients.start("checkers")
+        if self._options.shared:
+            self._clients.start("sharers")
         self._disturb(planned)
         self._clients.check()
         self._audience.say("all faults are healed; stopping the clients")
@@ -197,6 +215,7 @@ class _Run:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
         self._clients.stop("checkers", _STOP_S)
+        self._clients.stop("sharers", _SETTLED_S)
         self._audience.say("reading every queue from every node")
         nodes = self._environment.nodes
         self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
@@ -232,4 +251,5 @@ class _Run:
             run=os.getpid(),
             timed=options.timed,
             transactions=options.transactions,
+            shared=options.shared,
         )

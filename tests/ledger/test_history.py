@@ -17,6 +17,7 @@ from ledger.history import (
     EndRequest,
     HistoryError,
     HistoryWriter,
+    LeaseRequest,
     Open,
     Operation,
     OperationOutcome,
@@ -26,6 +27,7 @@ from ledger.history import (
     Reveal,
     Schedule,
     Send,
+    SharedReceive,
     read_history,
     to_line,
 )
@@ -49,6 +51,8 @@ OPERATIONS: list[Operation] = [
     Decide(1, "5be0", True, 4),
     EndRequest(1, OperationOutcome.OK, "5be0", True, None, 4, 5),
     Reveal(2, "t", 0, [5, 6], [3, 3], [7, 7], [7, 8], [1, 2], 4, 5),
+    SharedReceive(2, "s", True, "t", 0, [5, 6], [0, 9], 3_000, 4, 5),
+    LeaseRequest(2, OperationOutcome.OK, "extend", "s", "t", 0, 5, 3_000, None, 4, 5),
 ]
 
 
@@ -125,6 +129,11 @@ def test_what_is_wrong_is_named_by_its_line(tmp_path: Path, line: str, what: str
         (15, "transaction", "", "a name of up to 64"),
         (16, "halves", [7], "have different lengths"),
         (16, "shards", [3, 1 << 32], "a list of whole numbers"),
+        (17, "keys", [0], "have different lengths"),
+        (17, "by_key", 1, "true or false"),
+        (17, "lease_ms", -1, "a whole number up to"),
+        (18, "what", "lend", "what is 'lend': ack, nack, extend"),
+        (18, "ms", 86_400_001, "a whole number up to"),
     ],
 )
 def test_a_value_that_cannot_be_is_named(tmp_path: Path, operation: int, field: str, value: object, what: str) -> None:

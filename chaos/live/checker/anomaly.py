@@ -48,6 +48,10 @@ KINDS = {
     "early commit": "a message was read before its producer had decided to commit the transaction",
     "phantom commit": "a message of a transaction was read that no producer sent in this transaction for this queue",
     "two outcomes": "a transaction was both committed and rolled back, or ended as nobody had decided",
+    "leased twice": "a shared group handed a message out while another lease of it had not ended",
+    "consumed twice": "a shared group handed a message out after its acknowledgement had counted",
+    "key order": "a shared group handed a message out before an earlier message with its key was acknowledged",
+    "unsettled": "a message of a queue of a shared group was never acknowledged",
 }
 
 # Anomalies in the reports of the nodes.

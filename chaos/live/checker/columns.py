@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chaos.live.checker.cells import NONE, OUTCOMES, Flags, Growing, Numbers
+from chaos.live.checker.shared_columns import SharedColumns, SharedReader
 from chaos.live.checker.timed_columns import TimedColumns, TimedReader
 from chaos.live.checker.transaction_columns import TransactionColumns, TransactionReader
 from ledger.history import (
@@ -26,6 +27,7 @@ from ledger.history import (
     Delivery,
     EndRequest,
     HistoryError,
+    LeaseRequest,
     Open,
     Operation,
     Poll,
@@ -34,6 +36,7 @@ from ledger.history import (
     Reveal,
     Schedule,
     Send,
+    SharedReceive,
 )
 
 
@@ -89,6 +92,7 @@ class HistoryColumns:
     reads: ReadColumns
     timed: TimedColumns
     transactions: TransactionColumns
+    shared: SharedColumns
     # Topic and queue, by the number of the queue.
     queues: Sequence[tuple[str, int]]
     producers: Sequence[str]
@@ -154,6 +158,7 @@ class _Reader:
         self._reads = Growing(shared=7, own=5)
         self._timed = TimedReader(self._queues.of)
         self._transactions = TransactionReader(self._queues.of)
+        self._shared = SharedReader(self._queues.of)
         self._closed: set[int] = set()
         # Process and producer.
         self._opened: set[tuple[int, int]] = set()
@@ -173,6 +178,7 @@ class _Reader:
             reads=reads,
             timed=self._timed.columns(),
             transactions=self._transactions.columns(),
+            shared=self._shared.columns(),
             queues=self._queues.things(),
             producers=self._producers.things(),
             known=frozenset(producer for _, producer in self._opened),
@@ -206,6 +212,10 @@ class _Reader:
                 self._transactions.end(number, operation)
             case Reveal():
                 self._transactions.reveal(number, operation)
+            case SharedReceive():
+                self._shared.receive(number, operation)
+            case LeaseRequest():
+                self._shared.change(number, operation)
             case Assign():
                 self._queues.of((operation.topic, operation.queue))
                 self._assigns.append((number, operation))

@@ -23,6 +23,7 @@ from chaos.live.checker.places import duplicates, inconsistent_offsets, reordere
 from chaos.live.checker.polls import poll_findings
 from chaos.live.checker.progress import regressions
 from chaos.live.checker.replicas import divergence
+from chaos.live.checker.shared import shared_figures, shared_findings
 from chaos.live.checker.timed import timed_figures, timed_findings
 from chaos.live.checker.transactions import transaction_figures, transaction_findings
 
@@ -40,6 +41,7 @@ UNPROVEN = {
         "phantom commit",
         "two outcomes",
     ),
+    "sharers": ("consumed twice", "leased twice", "key order", "unsettled"),
     "checkers": ("early commit", "two outcomes"),
     "consumers": ("external poll skip", "external non-monotonic poll"),
     "final": ("lost", "divergence", "external poll skip", "lost delivery", "lost commit", "torn commit"),
@@ -114,13 +116,15 @@ def judge(
     least_acknowledged: int = 1,
     least_delivered: int = 0,
     least_revealed: int = 0,
+    least_shared: int = 0,
     reads: FinalReads | None = None,
     clocks: ClockDoubt = ClockDoubt(),  # noqa: B008  (frozen)
 ) -> HistoryVerdict:
     """Run all checks. The run is void if fewer than `least_acknowledged` messages were acknowledged, if fewer than
     `least_delivered` messages with delivery times were delivered, if commits put fewer than `least_revealed` messages
-    into their queues, or if one of the final readings in `reads` is missing. Without `reads`, one final reading of each
-    queue is enough. `clocks` says which clocks may have been wrong.
+    into their queues, if members of shared groups acknowledged fewer than `least_shared` messages, or if one of the
+    final readings in `reads` is missing. Without `reads`, one final reading of each queue is enough. `clocks` says
+    which clocks may have been wrong.
     """
     seen = sightings(columns)
     findings = (
@@ -137,10 +141,11 @@ def judge(
         regressions(columns),
         *timed_findings(columns, clocks),
         *transaction_findings(columns),
+        *shared_findings(columns),
     )
     figures = _figures(columns)
     void = (
-        *_void(columns, figures, least_acknowledged, least_delivered, least_revealed),
+        *_void(columns, figures, least_acknowledged, least_delivered, least_revealed, least_shared),
         *(absent_reads(columns, reads) if reads else ()),
     )
     wrong = any(finding.count for finding in findings)
@@ -161,6 +166,7 @@ def _figures(columns: HistoryColumns) -> dict[str, int]:
         "queues": len(columns.queues),
         **_timed_figures(columns),
         **_transaction_figures(columns),
+        **_shared_figures(columns),
     }
 
 
@@ -193,12 +199,25 @@ def _transaction_figures(columns: HistoryColumns) -> dict[str, int]:
     }
 
 
+def _shared_figures(columns: HistoryColumns) -> dict[str, int]:
+    """Return the figures of shared groups, if the history has any."""
+    if not columns.shared.names:
+        return {}
+    told = shared_figures(columns)
+    return {
+        "messages of shared groups": told.messages,
+        "leases": told.leases,
+        "messages acknowledged by shared groups": told.consumed,
+    }
+
+
 def _void(
     columns: HistoryColumns,
     figures: dict[str, int],
     least_acknowledged: int,
     least_delivered: int,
     least_revealed: int,
+    least_shared: int,
 ) -> list[str]:
     void = []
     if figures["acknowledged"] < least_acknowledged:
@@ -209,6 +228,8 @@ def _void(
         void.append(f"delivered waiting messages: {delivered:,}; a verdict needs at least {least_delivered:,}")
     if (revealed := figures.get("messages of committed transactions", 0)) < least_revealed:
         void.append(f"messages of committed transactions: {revealed:,}; a verdict needs at least {least_revealed:,}")
+    if (shared := figures.get("messages acknowledged by shared groups", 0)) < least_shared:
+        void.append(f"messages acknowledged by shared groups: {shared:,}; a verdict needs at least {least_shared:,}")
     unread = sorted(set(_queues_sent(columns)) - {queue for queue, _ in columns.read_to_end})
     if unread:
         names = queue_names([columns.queues[number] for number in unread])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from chaos.live.faults import damage, disks, due, ends, network, operations, processes
+from chaos.live.faults import damage, disks, due, ends, leases, network, operations, processes
 from chaos.live.faults.fault import FaultNeeds, FaultTarget, LiveFaultKind
 from chaos.live.faults.stale_vote import StaleVote
 
@@ -42,6 +42,14 @@ _ALL = (
         (LEADER, ONE),
         ends.KillBeforeEnds,
         needs=FaultNeeds.TRANSACTIONS,
+        seconds=(4.0, 7.0),
+    ),
+    _Kind(
+        "kill-under-leases",
+        "nodes are killed while messages of shared groups are leased, and restarted some seconds later",
+        (LEADER, ONE),
+        leases.KillUnderLeases,
+        needs=FaultNeeds.SHARED,
         seconds=(4.0, 7.0),
     ),
     _Kind("stop", "nodes are stopped (SIGTERM) and restarted some seconds later", _SOME, processes.Stop),

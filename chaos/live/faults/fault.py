@@ -30,9 +30,10 @@ class FaultTarget(StrEnum):
 
 
 class FaultNeeds(Flag):
-    """What a fault needs from a run, for example disks, clocks that can be set, messages with delivery times, or
-    transactions. With `async` flush, a cluster may lose data if a majority loses power at once. A loss of data that the
-    flush mode allows is no anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
+    """What a fault needs from a run, for example disks, clocks that can be set, messages with delivery times,
+    transactions, or shared groups. With `async` flush, a cluster may lose data if a majority loses power at once. A
+    loss of data that the flush mode allows is no anomaly. For this reason, faults that cut the power of a majority need
+    `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -42,6 +43,7 @@ class FaultNeeds(Flag):
     SYNC_FLUSH = auto()
     TIMED = auto()
     TRANSACTIONS = auto()
+    SHARED = auto()
 
 
 class ClusterControl(Protocol):
@@ -73,6 +75,9 @@ class ClusterControl(Protocol):
 
     def half_batches(self) -> int:
         """Return how many half batches of transactions wait, or are being carried out; 0 if no node answers."""
+
+    def leased_messages(self) -> int:
+        """Return how many messages are leased to members of shared groups; 0 if no leader answers."""
 
     def caught_up(self, within_s: float) -> None:
         """Wait until all running nodes have applied all entries that were committed before the call. Raises ChaosError

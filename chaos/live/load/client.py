@@ -17,6 +17,7 @@ from pathlib import Path
 from chaos.live.load.consuming import consume, watch_progress
 from chaos.live.load.final_reading import read_to_the_end
 from chaos.live.load.producing import produce
+from chaos.live.load.sharing import share
 from chaos.live.load.spec import ClientSpec
 from chaos.live.load.transacting import answer_checks
 
@@ -50,6 +51,8 @@ async def run(spec: ClientSpec) -> None:
             await asyncio.gather(consume(spec, stop), watch_progress(spec, GROUP, stop))
         case "checkers":
             await answer_checks(spec, stop)
+        case "sharers":
+            await share(spec, stop)
         case "final":
             await read_to_the_end(spec, stop)
 

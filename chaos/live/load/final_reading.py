@@ -29,7 +29,7 @@ async def read_to_the_end(spec: ClientSpec, stop: asyncio.Event) -> None:
     """Run one consumer for each node and topic. Returns when all queues are read, or `stop` is set."""
     with HistoryWriter(Path(spec.history)) as writer:
         process = spec.first_process
-        for topic in spec.topics:
+        for topic in spec.read_at_the_end:
             try:
                 ends = await _ends(spec, topic, stop)
             except UnknownTopicError:

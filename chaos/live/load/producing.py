@@ -1,6 +1,6 @@
 """A chaos run has three producers: the first awaits each send, the second keeps many sends in flight, and the third
 sends lists. A fourth one sends messages with delivery times (waiting.py), and a fifth one sends transactions
-(transacting.py).
+(transacting.py), and a sixth one messages for shared groups (sharing.py).
 
 During faults, the producers continue to send at their rate. `AsyncProducer` itself writes the history (`history=`), so
 the history contains every answer that the producer got. The load chooses the queue of every message, so the order
@@ -15,6 +15,7 @@ from random import Random
 
 from chaos.live.load.call_pace import CallPace
 from chaos.live.load.running import producer_of, running
+from chaos.live.load.sharing import send_jobs
 from chaos.live.load.spec import ClientSpec
 from chaos.live.load.transacting import send_transactions
 from chaos.live.load.waiting import send_waiting
@@ -52,6 +53,9 @@ async def produce(spec: ClientSpec, stop: asyncio.Event) -> None:
         if spec.transactions:
             random = Random(f"{spec.seed} transactions")
             tasks.create_task(send_transactions(spec, spec.first_process + len(STYLES) + 1, random, stop))
+        if spec.shared:
+            random = Random(f"{spec.seed} messages for shared groups")
+            tasks.create_task(send_jobs(spec, spec.first_process + len(STYLES) + 2, random, stop))
 
 
 async def _run(spec: ClientSpec, process: int, style: SendStyle, random: Random, stop: asyncio.Event) -> None:

@@ -19,7 +19,11 @@ PRODUCER_GROUP = "chaos"
 # The settings of the nodes by which they ask for the outcomes of transactions soon.
 CHECKS_SOON = {"transaction_check_after_s": 3.0, "transaction_check_every_s": 4.0}
 
-Role = Literal["producers", "consumers", "checkers", "final"]
+# The topic of the messages for shared groups, and the groups, with their order.
+JOBS = "jobs"
+SHARED_GROUPS: dict[str, str | None] = {"chaos-shared": None, "chaos-by-key": "key"}
+
+Role = Literal["producers", "consumers", "checkers", "sharers", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,19 @@ class ClientSpec:
     timed: float = 0.0
     # The share of the messages that are sent in transactions.
     transactions: float = 0.0
+    # The share of the messages that shared groups consume.
+    shared: float = 0.0
 
     @property
     def plain_rate(self) -> float:
-        """The rate of messages without delivery times and transactions, in messages a second."""
-        return self.rate * (1 - self.timed - self.transactions)
+        """The rate of messages without delivery times and transactions, and not for shared groups, in messages a
+        second."""
+        return self.rate * (1 - self.timed - self.transactions - self.shared)
+
+    @property
+    def read_at_the_end(self) -> tuple[str, ...]:
+        """The topics of the final readings."""
+        return (*self.topics, JOBS) if self.shared else self.topics
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from ledger.history import (
     Decide,
     Delivery,
     EndRequest,
+    LeaseRequest,
     Open,
     OperationOutcome,
     Poll,
@@ -17,6 +18,7 @@ from ledger.history import (
     Reveal,
     Schedule,
     Send,
+    SharedReceive,
 )
 
 # Two producers.
@@ -182,6 +184,33 @@ def revealed_at_end(
         for node in (1, 2, 3)
         for line in revealed(*messages, number=number, process=100 + node, node=node, final=True, at=at, queue=queue)
     ]
+
+
+def received(
+    *messages: tuple[int, int],
+    at: tuple[int, int],
+    process: int = 20,
+    by_key: bool = True,
+    group: str = "s",
+    queue: int = 0,
+) -> SharedReceive:
+    """A receive of a shared group with a lease of 3 s. The messages are given as (offset, CRC of the key)."""
+    offsets, keys = ([message[place] for message in messages] for place in range(2))
+    return SharedReceive(process, group, by_key, "t", queue, offsets, keys, 3_000, at[0] * _MS, at[1] * _MS)
+
+
+def change(
+    what: str,
+    offset: int,
+    outcome: str = "ok",
+    *,
+    at: tuple[int, int],
+    process: int = 20,
+    group: str = "s",
+    ms: int = 3_000,
+) -> LeaseRequest:
+    kind = OperationOutcome(outcome)
+    return LeaseRequest(process, kind, what, group, "t", 0, offset, ms, None, at[0] * _MS, at[1] * _MS)
 
 
 def opened(producer: str = P, process: int = 1) -> Open:

@@ -16,6 +16,7 @@ from tests.chaos.live.tell import (
     Q,
     assign,
     cancel,
+    change,
     closed,
     crc,
     decide,
@@ -28,6 +29,7 @@ from tests.chaos.live.tell import (
     prepare,
     progress,
     reading_begins,
+    received,
     revealed,
     revealed_at_end,
     schedule,
@@ -72,6 +74,9 @@ FIVE = delivered_at_end((0, 5, 3_000))
 # A transaction with two messages, in the half batches 6 and 7, is prepared.
 PREPARED: list[Operation | list[Any]] = [prepare(60), prepare(70), *WHOLE]
 BOTH = revealed_at_end((0, 6, 60), (1, 7, 70))
+# Two messages are in the queue of a shared group, and both are acknowledged in the end. Each tale has ends of its own.
+JOBS: list[Operation | list[Any]] = [send(0, 0), send(1, 1), *WHOLE, end((0, 0), (1, 1))]
+SETTLED: list[Operation | list[Any]] = [change("ack", 0, at=(9_000, 9_001)), change("ack", 1, at=(9_002, 9_003))]
 ROLLED_BACK: list[Operation | list[Any]] = [decide(commit=False), ended(commit=False)]
 COMMITTED: list[Operation | list[Any]] = [decide(commit=True), ended(commit=True)]
 
@@ -228,6 +233,73 @@ ANOMALIES: dict[str, list[Tale]] = {
         # The cluster says that the transaction was rolled back, and nobody decided so.
         [*PREPARED, decide(commit=True), ended("fail", commit=True), revealed_at_end()],
         [*PREPARED, decide(commit=False), ended("fail", commit=False), revealed_at_end()],
+    ],
+    "leased twice": [
+        [*JOBS, received((0, 0), at=(0, 5)), received((0, 0), at=(2_000, 2_900), process=21), *SETTLED],
+        # By two receives at the same time.
+        [*JOBS, received((0, 0), at=(0, 5)), received((0, 0), at=(0, 6), process=21), *SETTLED],
+        # By the same member.
+        [*JOBS, received((0, 0), at=(0, 5)), received((0, 0), at=(10, 20)), *SETTLED],
+        # The lease was extended.
+        [
+            *JOBS,
+            received((0, 0), at=(0, 5)),
+            change("extend", 0, at=(2_000, 2_001)),
+            received((0, 0), at=(4_000, 4_500), process=21),
+            *SETTLED,
+        ],
+        # Another member's request ends no lease.
+        [
+            *JOBS,
+            received((0, 0), at=(0, 5)),
+            change("nack", 0, "fail", at=(10, 11), process=22),
+            received((0, 0), at=(20, 25), process=21),
+            *SETTLED,
+        ],
+    ],
+    "consumed twice": [
+        [
+            *JOBS,
+            received((0, 0), (1, 0), at=(0, 5)),
+            change("ack", 0, at=(10, 11)),
+            change("ack", 1, at=(10, 11)),
+            received((0, 0), at=(20, 25), process=21),
+        ],
+        # An acknowledgement that counted although the lease had ended.
+        [
+            *JOBS,
+            received((0, 0), (1, 0), at=(0, 5)),
+            change("ack", 0, at=(5_000, 5_001)),
+            received((0, 0), at=(6_000, 6_001), process=21),
+            change("ack", 1, at=(5_000, 5_001)),
+        ],
+    ],
+    "key order": [
+        [*JOBS, received((0, 7), (1, 7), at=(0, 5)), *SETTLED],
+        [*JOBS, received((1, 7), at=(0, 5)), received((0, 7), at=(6, 7)), *SETTLED],
+        # The message before was given up, and waits for its next attempt.
+        [
+            *JOBS,
+            received((0, 7), at=(0, 5)),
+            change("nack", 0, at=(6, 7)),
+            received((1, 7), at=(8, 9)),
+            received((0, 7), at=(10, 11)),
+            *SETTLED,
+        ],
+        # It was never acknowledged.
+        [*JOBS, received((0, 7), at=(0, 5)), received((1, 7), at=(4_000, 4_001)), change("ack", 1, at=(4_002, 4_003))],
+    ],
+    "unsettled": [
+        [*JOBS, received((0, 0), (1, 0), at=(0, 5)), change("ack", 0, at=(6, 7))],
+        [*JOBS, received((0, 0), at=(0, 5)), change("ack", 0, at=(6, 7))],  # never received
+        # Consumed by another group.
+        [
+            *JOBS,
+            received((0, 0), (1, 0), at=(0, 5)),
+            *SETTLED,
+            received((0, 0), at=(0, 5), group="other"),
+            change("ack", 0, at=(6, 7), group="other"),
+        ],
     ],
 }
 
@@ -390,6 +462,65 @@ ALLOWED: dict[str, Tale] = {
         *COMMITTED,
         revealed_at_end(),
     ],
+    "messages of a shared group": [
+        *JOBS,
+        received((0, 7), (1, 8), at=(0, 5)),
+        *SETTLED,
+    ],
+    "a lease ends, and the message comes again": [
+        *JOBS,
+        received((0, 7), at=(0, 5)),
+        received((0, 7), at=(2_000, 3_001), process=21),
+        change("ack", 0, "fail", at=(3_500, 3_501)),
+        change("ack", 0, at=(3_600, 3_601), process=21),
+        received((1, 7), at=(3_602, 3_603)),
+        *SETTLED,
+    ],
+    "a message comes again at once after it was given up": [
+        *JOBS,
+        received((0, 7), at=(0, 5)),
+        change("nack", 0, at=(6, 7), ms=0),
+        received((0, 7), at=(7, 8), process=21),
+        received((1, 0), at=(7, 8), process=21),
+        *SETTLED,
+    ],
+    "an acknowledgement without an answer may have counted, or not": [
+        *JOBS,
+        received((0, 7), (1, 8), at=(0, 5)),
+        change("ack", 0, "unknown", at=(6, 7)),
+        received((0, 7), at=(3_100, 3_101), process=21),
+        change("ack", 1, "unknown", at=(6, 7)),
+    ],
+    "a receive that began before the acknowledgement": [
+        *JOBS,
+        received((0, 7), (1, 8), at=(0, 5)),
+        received((0, 7), at=(2_000, 3_002), process=21),
+        change("ack", 0, at=(3_003, 3_004)),
+        change("ack", 1, at=(3_003, 3_004)),
+    ],
+    "equal keys in a group without order, and messages without keys": [
+        *JOBS,
+        received((0, 7), (1, 7), at=(0, 5), by_key=False),
+        received((0, 0), (1, 0), at=(0, 5), group="ordered"),
+        *SETTLED,
+        change("ack", 0, at=(6, 7), group="ordered"),
+        change("ack", 1, at=(6, 7), group="ordered"),
+    ],
+    "two groups have the same messages": [
+        *JOBS,
+        received((0, 7), (1, 8), at=(0, 5)),
+        received((0, 7), (1, 8), at=(0, 5), group="other"),
+        *SETTLED,
+        change("ack", 0, at=(6, 7), group="other"),
+        change("ack", 1, at=(6, 7), group="other"),
+    ],
+    "the next message of a key at once after the acknowledgement was asked for": [
+        *JOBS,
+        received((0, 7), at=(0, 5)),
+        change("ack", 0, at=(6, 20)),
+        received((1, 7), at=(5, 8), process=21),
+        *SETTLED,
+    ],
     "answers at the same time may differ": [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 4, 9)],
     "an epoch begins at 0 again": [
         opened(),
@@ -436,6 +567,15 @@ def test_a_history_with_too_few_messages_of_transactions_is_void() -> None:
     assert judge(columns).valid is True
     verdict = judge(columns, least_revealed=1)
     assert verdict.void == ("messages of committed transactions: 0; a verdict needs at least 1",)
+
+
+def test_a_history_with_too_few_acknowledgements_of_shared_groups_is_void() -> None:
+    columns = columns_of([send(0, 0), *end((0, 0)), received((0, 7), at=(0, 5)), change("ack", 0, "fail", at=(6, 7))])
+    assert judge(columns).valid is True
+    verdict = judge(columns, least_shared=1)
+    assert verdict.void == ("messages acknowledged by shared groups: 0; a verdict needs at least 1",)
+    told = {name: value for name, value in verdict.figures.items() if "shared" in name or name == "leases"}
+    assert told == {"messages of shared groups": 1, "leases": 1, "messages acknowledged by shared groups": 0}
 
 
 def test_the_figures_of_transactions() -> None:
