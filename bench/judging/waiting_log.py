@@ -57,6 +57,8 @@ class JudgeFigures:
     messages: int
     log_mb: float
     judge_s: float
+    # The processor time of this process. With Spark, other processes do most of the work.
+    cpu_s: float
     peak_mb: float
     violations: int
 
@@ -148,10 +150,12 @@ def judged_by(engine: str, sources: Sequence[str]) -> tuple[ValidationReport, fl
 
 
 def judge(name: str, sources: Sequence[str], messages: int, log_mb: float) -> JudgeFigures:
+    cpu = time.process_time()
     report, seconds = judged_by(name, sources)
+    cpu = time.process_time() - cpu
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     entries = max(replica.entries for shard in report.shards for replica in shard.replicas)
-    return JudgeFigures(name, entries, messages, log_mb, seconds, peak_mb, len(report.violations))
+    return JudgeFigures(name, entries, messages, log_mb, seconds, cpu, peak_mb, len(report.violations))
 
 
 def main() -> None:
