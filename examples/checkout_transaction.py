@@ -1,11 +1,11 @@
 """An order is stored in a database, and two topics learn of it: all of that, or nothing.
 
-    half messages ──> database transaction ──> commit          consumers get both messages
+    half messages ──> database transaction ──> commit          consumers get both
                   ──> an error             ──> rollback        nobody ever sees them
                   ──> the process dies     ──> the cluster asks another process, which looks into the database
 
-The checker runs in any process of the producer group. Here a second producer has it, and the first one "dies" before its
-commit. The database is a dictionary.
+The checker runs in any process of the producer group. Here a second producer has it, and the first one "dies" before
+its commit. The database is a dictionary.
 """
 
 import os

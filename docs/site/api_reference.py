@@ -34,7 +34,7 @@ MODULES = (
 # The records that programs make themselves.
 ARGUMENTS = {"OutgoingMessage"}
 # The classes that are no records, whose objects programs only get.
-GIVEN = {"GroupBatch"}
+GIVEN = {"AsyncTransaction", "GroupBatch", "Transaction"}
 
 # Names of two words or more, such as AsyncProducer. A word such as "Message" in prose may be no name.
 _CLASS_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
