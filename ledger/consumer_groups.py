@@ -82,13 +82,18 @@ def validate_consumed_name(name: str) -> None:
         validate_group_name(part)
 
 
-def validate_member(member: str, *, client_id: str, strategy: str, room: str, session_timeout_ms: int) -> None:
-    """Raise InvalidArgumentError if a field of a consumer group's member is invalid."""
+def validate_member_name(member: str) -> None:
+    """Raise InvalidArgumentError if `member` is not a valid name of a member."""
     if not _MEMBER.fullmatch(member):
         raise InvalidArgumentError(
             f"{member[:MAX_MEMBER_LENGTH]!r} is not a valid member name: use 1 to {MAX_MEMBER_LENGTH} printable ASCII "
             "characters without spaces."
         )
+
+
+def validate_member(member: str, *, client_id: str, strategy: str, room: str, session_timeout_ms: int) -> None:
+    """Raise InvalidArgumentError if a field of a consumer group's member is invalid."""
+    validate_member_name(member)
     _check_length("client id", client_id)
     validate_room(room)
     if strategy not in STRATEGIES:

@@ -40,8 +40,9 @@ def transaction() -> None:
 def list_open(group: str | None, limit: int, bootstrap: str, output: str) -> None:
     """List the transactions that are open, the oldest first.
 
-    With --format json, each line is a JSON object. A transaction that stays open has no live producer of its group that
-    knows its outcome.
+    A transaction that stays open has no live producer of its group that knows its outcome. UNKNOWN is how often a
+    producer answered that it does not know. MESSAGES, BYTES and QUEUES count the shard in which the transaction began;
+    a transaction over several shards has more. With --format json, each line is a JSON object.
     """
 
     async def work() -> list[TransactionDescription]:
@@ -67,6 +68,7 @@ def list_open(group: str | None, limit: int, bootstrap: str, output: str) -> Non
 def show(transaction_id: str, bootstrap: str, output: str) -> int:
     """Show one transaction, with its messages if it is open.
 
+    The messages are those in the shard in which the transaction began, and the first 2 MiB of them.
     The exit status is 1 if the transaction with this ID is unknown, or ended more than a day ago.
     """
 
@@ -84,6 +86,8 @@ def show(transaction_id: str, bootstrap: str, output: str) -> int:
     say(_described(found))
     if found.messages:
         print_table(["TOPIC", "QUEUE", "KEY", "TAG", "VALUE"], map(_message_row, found.messages))
+    if found.state == "open" and len(found.messages) < found.message_count:
+        say(f"These are the first {len(found.messages):,} of {counted(found.message_count, 'message')}.")
     return 0
 
 
@@ -93,8 +97,8 @@ def show(transaction_id: str, bootstrap: str, output: str) -> int:
 def commit(ids: Sequence[str], bootstrap: str) -> int:
     """Commit transactions: consumers get their messages.
 
-    Only for transactions whose program is dead: it could still roll back. The exit status is 1 if a transaction was not
-    committed.
+    Only for transactions whose program is dead: it could still roll back. The messages in all shards are committed. The
+    exit status is 1 if a transaction was not committed.
     """
     return _end(ids, bootstrap, commit=True)
 

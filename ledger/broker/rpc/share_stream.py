@@ -3,7 +3,7 @@
 The first request opens the stream and names the group and its topics. One task reads requests and gives them to the
 turns of the shard's leader (`LeaseTurns`), and another task sends the answers. A stream reads no further request while
 it has too many without an answer, or the shard has too many changes that wait. A client that does not read its answers
-is refused after `STALLED_S`; its leases end in their time.
+is refused after `STALLED_S`; its leases end in their time. So is a client that does not open its stream in `FIRST_S`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ledger.broker.rpc.produce_stream import StalledError
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import (
-    MAX_REQUESTS,
     MAX_TAGS,
     Answer,
     ChangeRequest,
@@ -26,7 +25,13 @@ from ledger.broker.shared.members import (
     SharedMember,
     SharedTopic,
 )
-from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, MAX_SUBSCRIPTIONS, validate_group_name
+from ledger.consumer_groups import (
+    AT_THE_FIRST,
+    BEHIND_THE_LAST,
+    MAX_SUBSCRIPTIONS,
+    validate_group_name,
+    validate_member_name,
+)
 from ledger.errors import GroupConflictError, InvalidArgumentError, LedgerError, to_wire
 from ledger.shared import MAX_LEASE_MS, MAX_RECEIVED, MAX_RECEIVED_BYTES, MAX_WAIT_MS, validate_lease
 from ledger.state import TopicQueueId
@@ -40,8 +45,8 @@ MAX_SHARE_STREAMS = 10_000
 MAX_REQUEST_CHANGES = 1_024
 # A stream whose client accepts no answer for this time is refused.
 STALLED_S = 10.0
-# While too many changes wait, a stream looks again after this time.
-_ROOM_LOOK_S = 0.005
+# A stream whose client does not open it within this time is refused.
+FIRST_S = 10.0
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -61,7 +66,13 @@ class Sharing(Protocol):
 
 async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[LedgerError], None]) -> None:
     """Serve the stream of one member until it ends."""
-    first = await context.read()
+    try:
+        async with asyncio.timeout(FIRST_S):
+            first = await context.read()
+    except TimeoutError:
+        await context.abort(
+            StatusCode.DEADLINE_EXCEEDED, f"the client did not open this stream within {FIRST_S:.0f} s: open a new one"
+        )
     if first is aio.EOF:
         return
     try:
@@ -99,6 +110,7 @@ async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest
         raise InvalidArgumentError("The first request of a stream must open it.")
     opening = request.opening
     validate_group_name(opening.consumer_group)
+    validate_member_name(opening.member)
     topics = [shared_topic(topic) for topic in opening.topics]
     if not 1 <= len(topics) <= MAX_SUBSCRIPTIONS:
         raise InvalidArgumentError(f"A member reads 1 to {MAX_SUBSCRIPTIONS} topics, and not {len(topics)}.")
@@ -140,13 +152,14 @@ async def read_requests(sharing: Sharing, member: SharedMember, turns: LeaseTurn
                 raise InvalidArgumentError(
                     f"A request can have at most {MAX_REQUEST_CHANGES} changes, not {len(request.changes)}."
                 )
-            member.requests += 1
-            turns.change(ChangeRequest(member, request.number, [wanted_change(each) for each in request.changes]))
+            changes = [wanted_change(each) for each in request.changes]
+            await turns.wait_for_room()
+            member.asked()
+            turns.change(ChangeRequest(member, request.number, changes))
         if request.HasField("receive"):
-            member.requests += 1
+            member.asked()
             turns.receive(member, wanted_receive(request.number, request.receive))
-        while member.requests >= MAX_REQUESTS or not turns.has_room:  # noqa: ASYNC110 (other streams make room too)
-            await asyncio.sleep(_ROOM_LOOK_S)
+        await member.has_room.wait()
 
 
 def wanted_change(wire: consumer_group_pb2.WantedChange) -> tuple[TopicQueueId, LeaseChange]:
@@ -188,8 +201,7 @@ async def send_answers(sharing: Sharing, member: SharedMember, opening: int, con
         while not member.outbox:
             member.has_answers.clear()
             await member.has_answers.wait()
-        answer = member.outbox.popleft()
-        member.requests -= 1
+        answer = member.next_answer()
         if answer.received:  # the right may have ended while the receive waited
             sharing.check_rights(member.consumer_group, member.topics)
         await write(context, to_response(answer))

@@ -22,7 +22,7 @@ from ledger.broker.rpc.routes_wire import topic_route
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.topics.transaction_topics import TransactionTopics
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
-from ledger.broker.transactions.ends import TransactionEnd
+from ledger.broker.transactions.ends import TransactionEnd, check_ends
 from ledger.broker.transactions.listing import ListedTransaction, list_open, show
 from ledger.broker.transactions.other_shards import HalfOfTransaction, Verdict
 from ledger.broker.transactions.shard_transactions import ShardTransactions
@@ -85,6 +85,7 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         self, request: transaction_pb2.EndTransactionsRequest, response: transaction_pb2.EndTransactionsResponse
     ) -> None:
         transactions = self._of(request.shard)
+        check_ends(len(request.ends))
         ends = [self._end(each) for each in request.ends]
         with storage_checked(UNREADABLE):
             for place, each in enumerate(request.ends):
@@ -133,7 +134,9 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         try:
             validate_group_name(first.producer_group)
             self._check_group(caller, first.producer_group)
-            checker = Checker(first.producer_group, lambda topic_id: self._may_publish(caller, topic_id))
+            checker = Checker(
+                first.producer_group, lambda topic_id: self._may_answer(caller, first.producer_group, topic_id)
+            )
             self._checkers.add(checker)
         except LedgerError as error:
             await context.write(transaction_pb2.TransactionCheck(error=to_wire(error)))
@@ -153,8 +156,9 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         if self._authorizer is not None:
             self._authorizer.check(caller, "subscribe", Resource("group", group))
 
-    def _may_publish(self, caller: Caller, topic_id: int) -> bool:
+    def _may_answer(self, caller: Caller, group: str, topic_id: int) -> bool:
         try:
+            self._check_group(caller, group)
             self._rights.check(caller, "publish", topic_id)
         except LedgerError:
             return False
@@ -231,7 +235,7 @@ def _listed(found: ListedTransaction) -> transaction_pb2.ListedTransaction:
     if found.first is not None:
         listed.producer_group = found.first.group
         listed.since_ms, listed.unknowns = found.first.since_ms, found.first.unknowns
-    bodies = found.bodies or (b"",) * len(found.halves)
+    bodies = (*found.bodies, *[b""] * (len(found.halves) - len(found.bodies)))
     for half, body in zip(found.halves, bodies, strict=True):
         listed.halves.add(
             number=half.number,

@@ -88,6 +88,8 @@ class LeaseTurns:
         self._groups: dict[str, GroupMembers] = {}
         self._requests: deque[ChangeRequest] = deque()
         self._waiting_changes = 0
+        self._room = asyncio.Event()
+        self._room.set()
         self._keys: dict[tuple[str, TopicQueueId], KeyHashes] = {}
         # By consumer group: the queues whose windows have no room.
         self.full_windows: dict[str, int] = {}
@@ -143,13 +145,20 @@ class LeaseTurns:
             if queue.topic_id not in request.member.topics:
                 raise InvalidArgumentError(f"This member does not read topic {queue.topic_id}.")
         self._requests.append(request)
-        self._waiting_changes += len(request.changes)
+        self._count_changes(len(request.changes))
         self._news.set()
 
-    @property
-    def has_room(self) -> bool:
-        """False while too many changes wait, so that streams read no more requests."""
-        return self._waiting_changes < MAX_WAITING_CHANGES
+    async def wait_for_room(self) -> None:
+        """Wait while too many changes wait."""
+        while not self._room.is_set():
+            await self._room.wait()
+
+    def _count_changes(self, difference: int) -> None:
+        self._waiting_changes += difference
+        if self._waiting_changes < MAX_WAITING_CHANGES:
+            self._room.set()
+        else:
+            self._room.clear()
 
     def receive(self, member: SharedMember, receive: Receive) -> None:
         """Let a member wait for messages. The member gets one answer."""
@@ -229,7 +238,7 @@ class LeaseTurns:
         self._dead_letters.clear()
         self.full_windows.clear()
         self._requests.clear()
-        self._waiting_changes = 0
+        self._count_changes(-self._waiting_changes)
         self._dismiss_all(self._replica.not_leading())
 
     def _dismiss(self, group: GroupMembers, error: LedgerError) -> None:
@@ -246,7 +255,7 @@ class LeaseTurns:
         taken: list[_Wanted] = []
         while self._requests and entry.size < MAX_CHANGES:
             request = self._requests.popleft()
-            self._waiting_changes -= len(request.changes)
+            self._count_changes(-len(request.changes))
             mode = request.member.mode
             tickets = [None if mode is None else entry.add(mode, *change) for change in request.changes]
             taken.append(_Wanted(request, tickets))
@@ -313,7 +322,7 @@ class LeaseTurns:
         """Keep the changes of an entry that could not be proposed for the next turn."""
         for each in reversed(wanted):
             self._requests.appendleft(each.request)
-            self._waiting_changes += len(each.request.changes)
+            self._count_changes(len(each.request.changes))
 
     def _answer_changes(self, results: LeaseResults, wanted: list[_Wanted]) -> None:
         for each in wanted:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.leased_batches import LeasedBatch
@@ -77,25 +77,44 @@ class SharedMember:
 
     consumer_group: str
     name: str
-    topics: Mapping[int, SharedTopic]
+    topics: dict[int, SharedTopic]
     lookup: GroupLookup
     outbox: deque[Answer] = field(default_factory=deque)
     has_answers: asyncio.Event = field(default_factory=asyncio.Event)
+    # Set while the member has fewer than MAX_REQUESTS requests without an answer.
+    has_room: asyncio.Event = field(default_factory=asyncio.Event)
     # Requests that have no answer yet.
     requests: int = 0
     # Bytes of answers that are not sent.
     unsent_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.has_room.set()
 
     @property
     def mode(self) -> GroupMode | None:
         """The mode of the group, or None if it was deleted."""
         return self.lookup.mode(self.consumer_group)
 
+    def asked(self) -> None:
+        """Count a request."""
+        self.requests += 1
+        if self.requests >= MAX_REQUESTS:
+            self.has_room.clear()
+
     def answer(self, answer: Answer) -> None:
         """Give an answer to the stream."""
         self.outbox.append(answer)
         self.unsent_bytes += answer.size
         self.has_answers.set()
+
+    def next_answer(self) -> Answer:
+        """Return the next answer that the stream sends. Raises IndexError."""
+        answer = self.outbox.popleft()
+        self.requests -= 1
+        if self.requests < MAX_REQUESTS:
+            self.has_room.set()
+        return answer
 
     def sent(self, answer: Answer) -> None:
         self.unsent_bytes -= answer.size
@@ -136,6 +155,8 @@ class GroupMembers:
                     f"Another member of the shared group {self.name!r} reads topic {topic_id} with other tags: all "
                     "members of a shared group must want the same tags, because each message is handed out once."
                 )
+            if known is not None:
+                member.topics[topic_id] = replace(topic, tag_hashes=known.tag_hashes)  # all members share one set
         self.members[member] = None
         self.has_begun = False
 

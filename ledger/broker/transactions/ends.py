@@ -29,6 +29,12 @@ from ledger.transactions import TransactionOutcome
 MAX_ENDS = 1_000
 
 
+def check_ends(count: int) -> None:
+    """Raise InvalidArgumentError if one request cannot have so many ends."""
+    if not 1 <= count <= MAX_ENDS:
+        raise InvalidArgumentError(f"{count} transactions were given: end 1 to {MAX_ENDS} in one request.")
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
     """How a transaction shall end. `topic_id` is the id of the topic of its first message; None: it does not matter.
@@ -56,8 +62,7 @@ class TransactionEnds:
         """End transactions, all at the same time. Return for each of them the place of its messages, if this call has
         committed its only half batch, or None, or the error. Raises InvalidArgumentError if there are too many, or
         another LedgerError if this node does not lead."""
-        if not 1 <= len(ends) <= MAX_ENDS:
-            raise InvalidArgumentError(f"{len(ends)} transactions were given: end 1 to {MAX_ENDS} in one request.")
+        check_ends(len(ends))
         self._replica.check_leads(0)
         results = await asyncio.gather(*[self.end(each) for each in ends], return_exceptions=True)
         for result in results:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
@@ -12,6 +12,8 @@ from ledger.transactions import TransactionOutcome
 
 # Transactions of one answer.
 MAX_LISTED = 1_000
+# Bytes of the half batches of one answer; an answer has one half batch at least.
+MAX_BODY_BYTES = 2 << 20
 # Half batches that are looked at for one answer.
 _MAX_LOOKED = 20_000
 
@@ -24,8 +26,8 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
-    """A transaction of a shard. `first` is None if it has ended. `bodies` are the bytes of its half batches of this
-    shard, if they were asked for. `decided_ms` is in ms since 1970, and 0 if the transaction is open."""
+    """A transaction of a shard. `first` is None if it has ended. `bodies` are the bytes of its first half batches of
+    this shard, if they were asked for. `decided_ms` is in ms since 1970, and 0 if the transaction is open."""
 
     transaction: int
     state: str
@@ -70,15 +72,23 @@ async def list_open(
 
 
 async def show(replica: BrokerReplica, transaction: int, may_see: Callable[[int], bool]) -> ListedTransaction | None:
-    """Return one transaction, with the bytes of its half batches of this shard if it is open. Return None if it is
-    unknown, or if the caller may not see it. Raises LedgerError."""
+    """Return one transaction. If it is open, it has the bytes of its first half batches of this shard, up to
+    MAX_BODY_BYTES. Return None if it is unknown, or if the caller may not see it. Raises LedgerError."""
     await replica.confirm_still_leading()
     table = replica.state.transactions
     if table.is_open(transaction):
         halves = tuple(half for half in table.halves_of(transaction) if may_see(half.topic_id))
         if not halves or halves[0].number != transaction:
             return None
-        bodies = tuple(read_half(replica, half) for half in halves)
-        return ListedTransaction(transaction, "open", halves, bodies)
+        return ListedTransaction(transaction, "open", halves, tuple(_bodies(replica, halves)))
     ended = table.outcomes.get(transaction)
     return None if ended is None else ListedTransaction(transaction, _STATES[ended.outcome], decided_ms=ended.at_ms)
+
+
+def _bodies(replica: BrokerReplica, halves: Sequence[HalfBatch]) -> Iterator[bytes]:
+    room = MAX_BODY_BYTES
+    for place, half in enumerate(halves):
+        room -= half.size
+        if room < 0 and place:
+            return
+        yield read_half(replica, half)

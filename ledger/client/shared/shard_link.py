@@ -71,7 +71,7 @@ class ShardLink:
         async def attempt() -> consumer_group_pb2.ShareResponse:
             nonlocal attempts
             stream = await self._opened()
-            if ask.is_cancelled and not attempts:
+            if ask.is_cancelled and not attempts and not changes:
                 return consumer_group_pb2.ShareResponse()
             again = consumer_group_pb2.Receive()
             again.CopyFrom(wanted)

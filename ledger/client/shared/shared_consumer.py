@@ -40,7 +40,7 @@ from ledger.client.shared.shared_message import (
     leased_messages,
     with_value,
 )
-from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.shared import DEFAULT_LEASE_MS, MAX_LEASE_MS, MAX_RECEIVED, MAX_RECEIVED_BYTES, MAX_WAIT_MS, validate_lease
@@ -55,6 +55,9 @@ SharedStart = Literal["earliest", "latest"]
 _CHANGES_AT_ONCE = 500
 # How much later than its time a shard may answer before the others do not wait for it.
 _LATE_S = 1.0
+# Receives of one consumer that ask brokers at the same time; more of them wait. A node reads no further request of a
+# stream that has 64 requests without an answer, and changes must not wait for receives.
+_RECEIVES_AT_ONCE = 32
 # How long a consumer that stops waits for the answers to its receives.
 _STOP_S = 2.0
 
@@ -134,6 +137,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._deserializer, self._check_crcs = deserializer, check_crcs
         client_id = client_id or f"ledgermq-{os.getpid()}"
         self._name = f"{client_id}-{environment.new_producer_id():016x}".replace(" ", "_")
+        validate_member_name(self._name)
         self._client = ClusterClient(
             servers,
             client_id=client_id,
@@ -149,7 +153,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._next_link = 0
         # SharedMessages that arrived for a receive that wanted no more. The next receive gets them.
         self._surplus: deque[SharedMessage[bytes]] = deque()
-        # Receives that are under way, with their tasks.
+        self._receives = asyncio.Semaphore(_RECEIVES_AT_ONCE)
+        # Requests of receives that are under way, with their tasks.
         self._asks: dict[asyncio.Task[None], Ask] = {}
         # The iteration: messages that it hands out next, the message in hand, and messages to acknowledge.
         self._ahead: deque[SharedMessage[Received]] = deque()
@@ -239,11 +244,25 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._check_reading()
         finished = as_list(ack)
         self._keeper.drop(finished)
-        if not self._surplus:
-            await self._receive(max_messages, lease_ms, max_wait_ms, finished)
-        elif finished:
+        if finished and (self._surplus or self._receives.locked()):
             await self._send(finished, ACKNOWLEDGE)
-        return self._taken(max_messages)
+            finished = []
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max_wait_ms / 1000):
+                await self._receives.acquire()
+        except TimeoutError:
+            return self._taken(max_messages)
+        try:
+            self._check_reading()
+            if not self._surplus:
+                waited_ms = round((asyncio.get_running_loop().time() - begun_s) * 1000)
+                await self._receive(max_messages, lease_ms, max(0, max_wait_ms - waited_ms), finished)
+            elif finished:
+                await self._send(finished, ACKNOWLEDGE)
+            return self._taken(max_messages)
+        finally:
+            self._receives.release()
 
     async def ack(self, messages: SharedMessages) -> int:
         """Acknowledge one or more messages, and return when this is committed. Return how many of them counted: a
@@ -303,18 +322,20 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         if not 1 <= concurrency <= MAX_RECEIVED:
             raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
 
-        async def work() -> None:
+        calls: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as group:
             while not self._is_ending:
+                if len(calls) >= concurrency:
+                    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                    continue
                 try:
-                    messages = await self.receive(1)
+                    messages = await self.receive(concurrency - len(calls))
                 except ClosedError:
-                    return
+                    break
                 for message in messages:
-                    await self._call(listener, message, retry_delay_ms)
-
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(concurrency):
-                workers.create_task(work())
+                    call = group.create_task(self._call(listener, message, retry_delay_ms))
+                    calls.add(call)
+                    call.add_done_callback(calls.discard)
 
     async def _call(
         self,
@@ -397,6 +418,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 attempt_id=self._client.environment.new_producer_id(),
             )
             ask = Ask()
+            if self._is_ending:
+                ask.cancel()
             task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
             self._asks[task] = ask
             task.add_done_callback(self._ended)

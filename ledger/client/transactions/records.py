@@ -49,7 +49,8 @@ class TransactionDescription:
     `state` is "open", "committed", "rolled back" or "dead letters". `since` is the time of its first message, and
     `ended` that of its end; both are in UTC. `unknowns` is how often a producer answered that it does not know the
     outcome. `queues`, `message_count` and `size` (bytes) are those of the batches that wait in the decision shard: a
-    transaction over several shards has more. `messages` is empty in lists.
+    transaction over several shards has more. `messages` has the first of these messages, 2 MiB at most, and none in
+    lists.
     """
 
     id: str

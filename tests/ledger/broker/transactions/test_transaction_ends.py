@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -10,6 +11,7 @@ from ledger.batch import Batch
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.transactions.copying import HalfCopies
 from ledger.broker.transactions.ends import MAX_ENDS, TransactionEnd, TransactionEnds
+from ledger.broker.transactions.listing import show
 from ledger.broker.transactions.settling import HalfSettling
 from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
 from ledger.state import HalfName
@@ -145,3 +147,17 @@ async def test_an_error_of_one_end_is_not_that_of_another() -> None:
     results = await leader.carry_out(ends.end_all([rollback(good), TransactionEnd(bad, 999, commit=True)]))
     assert results[0] is None
     assert isinstance(results[1], LedgerError)
+
+
+async def test_the_bytes_of_a_large_transaction_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = HalfLeader()
+    number = leader.half(b"x" * 600)
+    for _ in range(3):
+        leader.half(b"x" * 600, transaction=number)
+    monkeypatch.setattr(leader.replica, "confirm_leadership", AsyncMock())
+    size = leader.table.waiting[number].size
+    for room, count in ((4 * size, 4), (3 * size - 1, 2), (10, 1)):
+        monkeypatch.setattr("ledger.broker.transactions.listing.MAX_BODY_BYTES", room)
+        found = await show(leader.replica, number, lambda _: True)
+        assert found is not None
+        assert (len(found.halves), len(found.bodies)) == (4, count)

@@ -1,0 +1,155 @@
+"""The stream of a member of a shared group on its node: what it refuses, and when it reads no further request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import grpc
+import pytest
+from grpc import aio
+
+from ledger.broker.rpc import share_stream
+from ledger.broker.rpc.share_stream import Context, open_stream, serve_share
+from ledger.broker.shared import lease_turns
+from ledger.broker.shared.group_lookup import GroupLookup
+from ledger.broker.shared.lease_turns import LeaseTurns
+from ledger.broker.shared.members import MAX_REQUESTS, MAX_TAGS
+from ledger.errors import InvalidArgumentError, LedgerError
+from ledger.v1.consumer_group_pb2 import Receive, SharedTopic, ShareOpening, ShareRequest, ShareResponse, WantedChange
+from tests.ledger.broker.shared.leader import GROUP, ORDERS, LeasingLeader
+
+TOPIC = SharedTopic(topic_id=ORDERS, start_offset=0)
+OPEN = ShareRequest(number=1, opening=ShareOpening(consumer_group=GROUP, member="m", topics=[TOPIC]))
+RECEIVE = Receive(max_messages=1, max_bytes=100, lease_ms=1_000, max_wait_ms=60_000)
+CHANGE = WantedChange(kind=1, topic_id=ORDERS, first=0, size=1, lease=7)
+
+
+class AbortedError(Exception):
+    pass
+
+
+class Client:
+    """The client of a stream, as its node sees it. A request without a number ends the stream."""
+
+    def __init__(self, *requests: ShareRequest) -> None:
+        self.requests: asyncio.Queue[ShareRequest] = asyncio.Queue()
+        self.responses: list[ShareResponse] = []
+        self.ended: grpc.StatusCode | None = None
+        for request in requests:
+            self.requests.put_nowait(request)
+
+    async def read(self) -> Any:
+        request = await self.requests.get()
+        return request if request.number else aio.EOF
+
+    async def write(self, response: ShareResponse) -> None:
+        self.responses.append(response)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.ended = code
+        raise AbortedError(details)
+
+
+class Node:
+    """Implements `Sharing`, with every right."""
+
+    def __init__(self, leader: LeasingLeader) -> None:
+        self._leader = leader
+        self.refused: list[LedgerError] = []
+
+    @property
+    def lookup(self) -> GroupLookup:
+        return self._leader.lookup
+
+    def turns(self, shard: int) -> LeaseTurns:
+        assert shard == 0
+        return self._leader.turns
+
+    def check_rights(self, consumer_group: str, topics: Iterable[int]) -> None:
+        """Every caller may do everything."""
+
+    async def serve(self, client: Client) -> None:
+        await serve_share(self, cast("Context", client), self.refused.append)
+
+    @asynccontextmanager
+    async def serving(self, *clients: Client) -> AsyncIterator[None]:
+        streams = [asyncio.create_task(self.serve(client)) for client in clients]
+        await settled()
+        yield
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+
+
+async def settled() -> None:
+    for _ in range(500):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("opening", "match"),
+    [
+        (ShareOpening(consumer_group=GROUP, member="m" * 4_000_000, topics=[TOPIC]), "not a valid member name"),
+        (ShareOpening(consumer_group=GROUP, topics=[TOPIC]), "not a valid member name"),
+        (ShareOpening(consumer_group=GROUP, member="m"), "1 to 256 topics"),
+        (
+            ShareOpening(consumer_group=GROUP, member="m", topics=[SharedTopic(topic_id=ORDERS, start_offset=-3)]),
+            "cannot be a start offset",
+        ),
+        (
+            ShareOpening(consumer_group=GROUP, member="m", topics=[SharedTopic(tag_hashes=[1] * (MAX_TAGS + 1))]),
+            "at most 256 tags",
+        ),
+        (None, "must open it"),
+    ],
+    ids=["a long name", "no name", "no topics", "a start", "many tags", "no opening"],
+)
+async def test_an_opening_that_is_not_valid_is_refused(opening: ShareOpening | None, match: str) -> None:
+    leader = LeasingLeader()
+    with pytest.raises(InvalidArgumentError, match=match):
+        await open_stream(Node(leader), ShareRequest(number=1, opening=opening))
+    assert leader.turns.members(GROUP) == 0
+
+
+async def test_a_stream_that_its_client_does_not_open_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_stream, "FIRST_S", 0.01)
+    client = Client()
+    with pytest.raises(AbortedError, match="did not open this stream"):
+        await Node(LeasingLeader()).serve(client)
+    assert client.ended is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_stream_reads_no_further_request_while_too_many_wait() -> None:
+    leader = LeasingLeader()
+    client = Client(OPEN, *[ShareRequest(number=2 + place, receive=RECEIVE) for place in range(MAX_REQUESTS + 10)])
+    async with Node(leader).serving(client):
+        assert client.requests.qsize() == 10
+        leader.send(4)
+        await leader.turn(3)
+        await settled()
+        assert [response.number for response in client.responses if response.has_received] == [2, 3, 4, 5]
+        assert client.requests.qsize() == 6
+
+
+async def test_changes_wait_while_the_shard_has_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_turns, "MAX_WAITING_CHANGES", 2)
+    leader = LeasingLeader()
+    clients = [Client(OPEN, ShareRequest(number=2, changes=[CHANGE])) for _ in range(5)]
+
+    def answered() -> int:
+        return sum(response.has_changed for client in clients for response in client.responses)
+
+    async with Node(leader).serving(*clients):
+        await leader.turn()
+        assert answered() == 0, "the answers are not sent yet"
+        await settled()
+        assert answered() == 2
+        await leader.turn()
+        await settled()
+        assert answered() == 4
+        await leader.turn()
+        await settled()
+        assert answered() == 5
