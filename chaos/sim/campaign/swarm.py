@@ -26,6 +26,8 @@ OF_LEVEL_2 = 1 / 3
 TIMED_SHARES = (0.0, 0.0, 0.0, 0.1, 0.4)
 # Programs that send messages in transactions; a stack run without authentication draws one of these numbers.
 TRANSACTION_PROGRAMS = (0, 0, 0, 2, 3)
+# Members of a shared group; a stack run without authentication and old programs draws one of these numbers.
+SHARED_MEMBERS = (0, 0, 0, 2, 4)
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -83,6 +85,9 @@ class Options:
     timed_share: float = 0.0
     # Programs that send messages in transactions.
     transaction_programs: int = 0
+    # Members of a shared group, and whether it has order by key.
+    shared_members: int = 0
+    shared_by_key: bool = False
 
     @property
     def has_faults(self) -> bool:
@@ -143,9 +148,14 @@ def draw(seed: int, wishes: Wishes) -> Options:
     possible = [kind for kind in possible if has_timed or not kind.of_timed]
     programs = 0 if authentication else _transaction_programs(seed, wishes, asked)
     possible = [kind for kind in possible if programs or not kind.of_transactions]
+    asks_shared = any(kind.of_shared for kind in asked)
+    asks_transactions = any(kind.of_transactions for kind in asked)
+    no_old = authentication or asks_transactions or asks_shared
+    old_programs = () if no_old else _old_programs(seed, wishes, nodes)
+    members = 0 if authentication or old_programs else _shared_members(seed, wishes, asked)
+    possible = [kind for kind in possible if members or not kind.of_shared]
     strengths += _of_own_streams(seed, wishes, [kind for kind in possible if consumer_groups or not kind.of_consumers])
     names = [name for name, _ in strengths]
-    asks_transactions = any(kind.of_transactions for kind in asked)
     heartbeat_ticks = random.choice((1, 2))
     return Options(
         seed=seed,
@@ -177,9 +187,11 @@ def draw(seed: int, wishes: Wishes) -> Options:
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
         authentication=authentication,
-        old_programs=() if authentication or asks_transactions else _old_programs(seed, wishes, nodes),
+        old_programs=old_programs,
         timed_share=_timed_share(seed, wishes, asked),
         transaction_programs=programs,
+        shared_members=members,
+        shared_by_key=Random(f"{seed}/shared by key").random() < 0.5,
     )
 
 
@@ -203,6 +215,16 @@ def _transaction_programs(seed: int, wishes: Wishes, asked: Sequence[FaultKind])
     return Random(f"{seed}/transactions").choice(TRANSACTION_PROGRAMS)
 
 
+def _shared_members(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
+    """Draw the number of members of a shared group. If the user named a fault kind of shared groups, it is the largest
+    one."""
+    if wishes.world != STACK:
+        return 0
+    if any(kind.of_shared for kind in asked):
+        return max(SHARED_MEMBERS)
+    return Random(f"{seed}/shared groups").choice(SHARED_MEMBERS)
+
+
 def _sends_per_second(seed: int, wishes: Wishes, of_protocol: float) -> float:
     """Draw the rate of the load. If the user named fault kinds, a stack run has the highest rate, because such a run
     searches for the moments in which these faults meet the load."""
@@ -219,7 +241,7 @@ def _more_voters(seed: int) -> int:
 
 def _has_authentication(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> bool:
     """Draw whether nodes ask who their callers are."""
-    if wishes.world != STACK or any(kind.of_transactions for kind in asked):
+    if wishes.world != STACK or any(kind.of_transactions or kind.of_shared for kind in asked):
         return False
     return any(kind.of_access for kind in asked) or Random(f"{seed}/authentication").random() < AUTHENTICATED
 

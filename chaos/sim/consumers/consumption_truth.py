@@ -21,6 +21,7 @@ from typing import NamedTuple
 import xxhash
 
 from chaos.sim.consumers.consumption_shares import SharesSeen
+from chaos.sim.stack.shared_truth import GROUP as SHARED_GROUP
 from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.batch import Batch
 from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
@@ -133,7 +134,7 @@ class ConsumptionTruth:
             first = origin(headers)
             records.append(StoredMessage(name_of(value), tag, here if first is None else _place(first)))
             consumer_group, before = consumer_group_of(topic.name), place_before(headers)
-            if consumer_group is not None and before is not None:
+            if consumer_group not in (None, SHARED_GROUP) and before is not None:
                 self._moved(consumer_group, before, here, records[-1], state)
 
     def _command(self, shard: int, index: int, command: command_pb2.Command, state: State) -> None:

@@ -94,6 +94,8 @@ class FaultKind:
     of_timed: bool = False
     # Only in runs with transactions.
     of_transactions: bool = False
+    # Only in runs with members of a shared group.
+    of_shared: bool = False
     # The share of the seeds that have the kind, if it is drawn from a random stream of its own. A kind that is added
     # later has one, so that the other choices of all seeds stay. None: it is drawn in turn with the kinds beside it.
     share: float | None = None
@@ -285,6 +287,9 @@ _KINDS = (
     FaultKind("leader_ends_in_transaction", "a leader dies between the half batches and the end of a transaction",
               (STACK,), for_ms=(200, 6_000), target=False, every_ms=10_000, of_transactions=True, share=0.4,
               files=_files("leader_ends_in_transaction:LeaderEndsInTransaction", STACK)),
+    FaultKind("leader_ends_under_leases", "a leader dies when it has leased messages of a shared group",
+              (STACK,), for_ms=(200, 6_000), target=False, every_ms=10_000, of_shared=True, share=0.4,
+              files=_files("leader_ends_under_leases:LeaderEndsUnderLeases", STACK)),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip

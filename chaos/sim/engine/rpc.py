@@ -187,6 +187,9 @@ class SimStub:
     def Produce(self) -> StreamCall:  # noqa: N802 (gRPC names)
         return StreamCall(self._channel, "Produce")
 
+    def Share(self) -> StreamCall:  # noqa: N802
+        return StreamCall(self._channel, "Share")
+
     def CheckTransactions(self) -> StreamCall:  # noqa: N802
         return StreamCall(self._channel, "CheckTransactions")
 

@@ -45,6 +45,7 @@ from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSetting
 from chaos.sim.stack.node_part import DATA, LogOfNode
 from chaos.sim.stack.record import RecordedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
+from chaos.sim.stack.shared_truth import SharedTruth
 from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.transaction_truth import TransactionTruth
 from chaos.sim.stack.versions import Versions
@@ -112,6 +113,9 @@ class StackWorld:
             self.records.fail, self.loop.time, rosters, self._nodes, is_exact=not self._is_drawn("clock_skew")
         )
         self.transactions = TransactionTruth(self.records.fail)
+        self.shared = SharedTruth(
+            self.records.fail, self.loop.time, self.history_of_clients.first_offset, by_key=options.shared_by_key
+        )
         self.workload = Workload(
             options,
             addresses,
@@ -120,6 +124,7 @@ class StackWorld:
             rosters.is_in_all,
             self.timed,
             self.transactions,
+            self.shared,
         )
         self.consumption = SimConsumption(
             options,
@@ -369,6 +374,7 @@ class StackWorld:
             *self._versions.unsettled(),
             *self.timed.unsettled(),
             *self.transactions.unsettled(),
+            *(self.shared.unsettled() if self.options.shared_members else ()),
         ]
 
     def _unconsumed(self) -> list[str]:
@@ -402,6 +408,7 @@ class StackWorld:
             **self.consumption.figures(),
             **(dict(sorted(self.timed.counts.items())) if self.options.timed_share else {}),
             **dict(sorted(self.transactions.counts.items())),
+            **dict(sorted(self.shared.counts.items())),
             **(self.access.figures() if self.access is not None else {}),
         }
 
@@ -446,6 +453,8 @@ class StackWorld:
         self.records.of(replica.shard).starts.applied(header, whole)
         self.consumption.truth.applied(replica.shard, header, whole, replica.state)
         self._versions.applied(replica, header, whole)
+        if self.options.shared_members:
+            self.shared.applied(replica.shard, header, whole, replica.state)
         if replica.shard == TOPICS_SHARD:
             self._access_truth.applied(header, whole, replica.state)
 

@@ -20,6 +20,8 @@ from typing import Any
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.node import FIRST_CLIENT
+from chaos.sim.stack.shared_load import SharedProgram
+from chaos.sim.stack.shared_truth import SharedTruth
 from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.transaction_load import ProgramProcess, TransactionProgram
 from chaos.sim.stack.transaction_truth import TransactionTruth
@@ -85,6 +87,7 @@ class Workload:
         takes_part: Callable[[int], bool],
         timed: TimedTruth,
         transactions: TransactionTruth,
+        shared: SharedTruth,
     ) -> None:
         # Topics that exist.
         self.topics: list[str] = []
@@ -92,6 +95,7 @@ class Workload:
         self.busy = True
         self.timed = timed
         self.transactions = transactions
+        self.shared = shared
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
@@ -113,6 +117,10 @@ class Workload:
                 lambda: next(numbers),
             )
             for i in range(options.transaction_programs)
+        ]
+        self.sharers = [
+            SharedProgram(self, process(FIRST_CLIENT + 30 + i), shared, options.chance(f"sharer {i}"))
+            for i in range(options.shared_members)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
         self.consumers = [
@@ -140,6 +148,8 @@ class Workload:
             _spawn(producer.process, producer.run())
         for program in self.programs:
             _spawn(program.process, program.run())
+        for sharer in self.sharers:
+            _spawn(sharer.process, sharer.run())
 
     def end(self) -> None:
         """Stop sending new messages, and let the sends in progress finish."""

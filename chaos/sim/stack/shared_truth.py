@@ -1,0 +1,204 @@
+"""Computes from the applied entries who has which message of the shared group, and compares it with what members were
+told.
+
+The model knows each message by itself: it has no windows and no arrays. It follows the entries of each shard in their
+order, once, when the first node applies them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from chaos.sim.stack.node import START_MS
+from ledger.batch import Batch
+from ledger.client.shared.shared_message import MessageLease
+from ledger.retries import dead_letter_topic, place_before
+from ledger.state import State
+from ledger.v1 import command_pb2
+from store import EntryKind, Header
+
+GROUP = "sharers"
+MAX_ATTEMPTS = 3
+Fail = Callable[[str, str], None]
+# (shard, topic id, queue)
+QueueKey = tuple[int, int, int]
+# Clocks go wrong by so much of a lease, and this time, without a violation.
+ERROR_S, ERROR_SHARE = 1.0, 0.1
+
+
+@dataclass(slots=True)
+class SharedMessageFate:
+    """What is known of one message."""
+
+    key: bytes | None
+    free_ms: int = 0
+    lease: int = 0
+    attempts: int = 0
+    # How it ended: "acknowledged", "dead" or "skipped". Empty: it is open.
+    end: str = ""
+    # Until when nobody else may get it, by the clock of the simulation in seconds.
+    until_s: float = 0.0
+    # The entries that leased it.
+    leases: set[int] = field(default_factory=set)
+
+
+class SharedTruth:
+    """The messages of one run. `fail(invariant, what)` records a violation, and `time()` is the simulated time in
+    seconds. `first_offset(topic, queue)` is the first offset that the log still has."""
+
+    def __init__(
+        self, fail: Fail, time: Callable[[], float], first_offset: Callable[[str, int], int], *, by_key: bool
+    ) -> None:
+        self.by_key = by_key
+        self.counts = Counter[str]()
+        # Called when a lease of a shard counts.
+        self.on_lease: Callable[[int], None] = lambda shard: None
+        self._fail = fail
+        self._time = time
+        self._first_offset = first_offset
+        self._next_index: dict[int, int] = {}
+        self._queues: dict[QueueKey, list[SharedMessageFate]] = {}
+        self._names: dict[int, str] = {}
+        # Queues in which the group has begun.
+        self._begun: dict[QueueKey, None] = {}
+
+    # -- members
+
+    def received(self, leases: Iterable[MessageLease]) -> None:
+        """Compare messages that a member got."""
+        for lease in leases:
+            fate = self._fate((lease.shard, lease.topic_id, lease.queue), lease.offset)
+            if fate is None or lease.entry not in fate.leases:
+                self._fail("a lease that was told is in the log", f"{lease} was told, and its message is {fate}")
+            self.counts["shared_received"] += 1
+
+    def acknowledged(self, leases: Iterable[MessageLease]) -> None:
+        """Compare messages whose acknowledgement was told as a success."""
+        for lease in leases:
+            fate = self._fate((lease.shard, lease.topic_id, lease.queue), lease.offset)
+            if fate is None or fate.end != "acknowledged":
+                self._fail("acknowledged is settled", f"{lease} was acknowledged, and its message is {fate}")
+            self.counts["shared_acknowledged"] += 1
+
+    # -- entries
+
+    def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
+        """Follow the next entry of a shard. `state` is the state of the node that has applied it."""
+        if header.index < self._next_index.get(shard, 0):
+            return
+        self._next_index[shard] = header.index + 1
+        if header.kind is EntryKind.BATCH:
+            topic = state.topics.get(header.topic_id)
+            if topic is not None:
+                self._names[header.topic_id] = topic.name
+                self._batch(shard, header, Batch(body), topic.name)
+        elif header.kind is EntryKind.COMMAND:
+            command = command_pb2.Command.FromString(body)
+            if command.HasField("change_leases"):
+                for queue in command.change_leases.queues:
+                    self._change(shard, header, queue)
+
+    def _batch(self, shard: int, header: Header, batch: Batch, name: str) -> None:
+        if name == dead_letter_topic(GROUP):
+            place = place_before(batch.headers()[0])
+            fate = None if place is None else self._fate((shard, *place[:2]), place[2])
+            if fate is None or fate.end or fate.attempts < MAX_ATTEMPTS:
+                self._fail("what is dead was open and tried", f"{header} moves {place}, which is {fate}")
+            else:
+                self._end(fate, "dead")
+        if not name.startswith("%"):
+            queue = self._queues.setdefault((shard, header.topic_id, header.queue), [])
+            queue += map(SharedMessageFate, batch.keys())
+
+    def _change(self, shard: int, header: Header, wanted: command_pb2.QueueLeases) -> None:
+        if wanted.consumer_group != GROUP:
+            return
+        place = (shard, wanted.topic_id, wanted.queue)
+        queue = self._queues.setdefault(place, [])
+        if place not in self._begun:
+            self._begun[place] = None
+            for fate in queue[: wanted.start_offset]:
+                self._end(fate, "skipped")
+        for change in wanted.changes:
+            some = queue[change.first : change.first + change.size]
+            match change.kind:
+                case 5:
+                    self._lease(place, header, change, some)
+                case 6:
+                    self._skip(place, change, some)
+                case _:
+                    self._of_holder(header, change, some)
+
+    def _lease(
+        self, place: QueueKey, header: Header, change: command_pb2.LeaseChange, some: list[SharedMessageFate]
+    ) -> None:
+        if len(some) < change.size or any(fate.end or fate.free_ms > header.append_time_ms for fate in some):
+            self.counts["shared_leases_refused"] += 1
+            return
+        now_s = self._time()
+        for offset, fate in enumerate(some, change.first):
+            if now_s < fate.until_s:
+                told = f"message {offset} of {place} is leased {fate.until_s - now_s:.3f} s early"
+                self._fail("no message twice within its lease", told)
+            if self.by_key and fate.key is not None and self._is_behind(place, offset, fate.key):
+                self._fail("one key is one after another", f"message {offset} of {place} was leased before another")
+            fate.free_ms, fate.lease = header.append_time_ms + change.duration_ms, header.index
+            fate.until_s = self._until(header, change)
+            fate.attempts += 1
+            fate.leases.add(header.index)
+        self.counts["shared_leases"] += len(some)
+        self.on_lease(place[0])
+
+    def _is_behind(self, place: QueueKey, offset: int, key: bytes) -> bool:
+        """Return True if an earlier message with this key is open."""
+        return any(not fate.end and fate.key == key for fate in self._queues[place][:offset])
+
+    def _skip(self, place: QueueKey, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
+        first = self._first_offset(self._names.get(place[1], ""), place[2])
+        if change.first + change.size > first:
+            self._fail("nothing is passed over", f"{place} has messages from {first} on, and {change} skips some")
+        for fate in some:
+            if not fate.end:
+                self._end(fate, "skipped")
+
+    def _of_holder(self, header: Header, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
+        for fate in some:
+            if fate.end or not fate.lease or fate.lease != change.lease:
+                continue
+            match change.kind:
+                case 1:
+                    self._end(fate, "acknowledged")
+                case 2:
+                    fate.free_ms, fate.lease, fate.until_s = header.append_time_ms + change.duration_ms, 0, 0.0
+                case 3:
+                    fate.free_ms, fate.lease, fate.until_s = header.append_time_ms, 0, 0.0
+                    fate.attempts -= 1
+                case 4:
+                    fate.free_ms = header.append_time_ms + change.duration_ms
+                    fate.until_s = self._until(header, change)
+
+    def _until(self, header: Header, change: command_pb2.LeaseChange) -> float:
+        """Return until when nobody else may get the messages. A lease begins with the append of its entry, which may be
+        applied much later. The append time is wrong if the clock of the leader is."""
+        begun_s = min(self._time(), (header.append_time_ms - START_MS) / 1000)
+        return begun_s + change.duration_ms / 1000 * (1 - ERROR_SHARE) - ERROR_S
+
+    def _end(self, fate: SharedMessageFate, end: str) -> None:
+        fate.end, fate.lease = end, 0
+        self.counts[f"shared_{end}_entries"] += 1
+
+    def _fate(self, place: QueueKey, offset: int) -> SharedMessageFate | None:
+        queue = self._queues.get(place, [])
+        return queue[offset] if 0 <= offset < len(queue) else None
+
+    # -- the end
+
+    def unsettled(self) -> Iterator[str]:
+        """Yield a phrase for each queue with messages that are open."""
+        for place, queue in sorted(self._queues.items()):
+            first = self._first_offset(self._names.get(place[1], ""), place[2])
+            open_messages = sum(not fate.end for fate in queue[first:])
+            if open_messages:
+                yield f"{open_messages} messages of {place} are open for the shared group"
