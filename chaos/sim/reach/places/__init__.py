@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import cache
 
 from chaos.sim.reach.place import NEVER, Place
-from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, starting, transacting
+from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, sharing, starting, transacting
 from chaos.sim.reach.probes import Probes
 
 PLACES: tuple[Place, ...] = (
@@ -25,6 +25,7 @@ PLACES: tuple[Place, ...] = (
     *consuming.PLACES,
     *delaying.PLACES,
     *transacting.PLACES,
+    *sharing.PLACES,
 )
 
 

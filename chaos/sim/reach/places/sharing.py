@@ -1,0 +1,24 @@
+"""Places of shared groups."""
+
+from __future__ import annotations
+
+from chaos.sim.reach.place import RARE, Place
+
+TURNS, RECEIVES = "ledger.broker.shared.lease_turns:LeaseTurns", "ledger.broker.shared.group_receives:GroupReceives"
+WINDOW = "ledger.state.lease_window:LeaseWindow"
+LINK = "ledger.client.shared.shard_link:ShardLink"
+
+# fmt: off
+PLACES = (
+    Place("lease: messages are leased", f"{WINDOW}.lease", "self._reach", stack=RARE),
+    Place("lease: messages are handed out again", f"{WINDOW}.lease", "self._reach", "len(known) > 0", stack=RARE),
+    Place("lease: a message is put off", f"{WINDOW}.put_off", "_free(slots", stack=RARE),
+    Place("lease: a message is given back", f"{WINDOW}.give_back", "_free(slots", stack=RARE),
+    Place("lease: a repeated receive gets its messages again", f"{RECEIVES}.repeated", "grants.append", stack=RARE),
+    Place("lease: the streams of members end with the term", f"{TURNS}._end_of_term", "self._term = 0", stack=RARE),
+    Place("lease: a message goes to the dead letters", f"{TURNS}._move_dead", "moves.append", stack=RARE),
+    Place("lease: a member sends a receive again", f"{LINK}._repeated", "failures += 1", "ask is not None",
+          stack=RARE),
+    Place("lease: messages before the log start are passed over", f"{WINDOW}.skip", "more =", stack=RARE),
+)
+# fmt: on
