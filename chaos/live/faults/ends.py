@@ -17,7 +17,7 @@ from chaos.live.load.spec import ENDS_MS
 from ledger.words import counted
 
 # The half batches are counted so long before.
-_COUNTED_BEFORE_MS = 400
+_COUNTED_BEFORE_MS = 800
 # How many times of the load it tries: the nodes may say too late how many half batches wait.
 _ATTEMPTS = 3
 # The kill comes at most so long before and after the time at which transactions end.

@@ -48,14 +48,14 @@ class Cluster:
         return self._waiting.pop(0)
 
 
-@pytest.mark.parametrize("now_ms", [0, 1, ENDS_MS - 401, ENDS_MS - 400])
+@pytest.mark.parametrize("now_ms", [0, 1, ENDS_MS - 801, ENDS_MS - 800])
 @pytest.mark.parametrize("seed", range(10))
 def test_it_kills_when_many_transactions_end(monkeypatch: pytest.MonkeyPatch, now_ms: int, seed: int) -> None:
     cluster = Cluster(monkeypatch, now_ms, [31])
     evidence = cluster.strike(seed)
     (at_ms,) = cluster.killed
     assert ENDS_MS - 30 <= at_ms <= ENDS_MS + 150
-    assert cluster.counted == [ENDS_MS - 400]
+    assert cluster.counted == [ENDS_MS - 800]
     what = f"{at_ms - ENDS_MS:+d} ms from the end of many transactions; 31 half batches waited"
     assert evidence == f"node 2 was killed, {what}"
 
@@ -63,10 +63,10 @@ def test_it_kills_when_many_transactions_end(monkeypatch: pytest.MonkeyPatch, no
 def test_it_takes_a_later_time_if_nothing_was_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, 0, [0, 7])
     assert "7 half batches" in cluster.strike(1)
-    assert cluster.counted == [ENDS_MS - 400, 2 * ENDS_MS - 400]
+    assert cluster.counted == [ENDS_MS - 800, 2 * ENDS_MS - 800]
 
 
-@pytest.mark.parametrize(("waiting", "slow_ms"), [([0, 0, 0], 0), ([9, 9, 9], 600)])
+@pytest.mark.parametrize(("waiting", "slow_ms"), [([0, 0, 0], 0), ([9, 9, 9], 1_000)])
 def test_it_kills_nobody_without_evidence_in_time(
     monkeypatch: pytest.MonkeyPatch, waiting: list[int], slow_ms: int
 ) -> None:

@@ -45,8 +45,8 @@ def operator_of(monkeypatch: pytest.MonkeyPatch, *answers: bytes | None) -> Clus
     return ClusterOperator(cast("Any", environment))
 
 
-def test_half_batches_of_the_node_with_most_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert operator_of(monkeypatch, metrics(3, 0), None, metrics(4, 1)).half_batches() == 5
+def test_half_batches_of_the_first_node_that_knows_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert operator_of(monkeypatch, None, metrics(0, 0), metrics(4, 1), metrics(3, 0)).half_batches() == 5
     assert operator_of(monkeypatch, None).half_batches() == 0
 
 
