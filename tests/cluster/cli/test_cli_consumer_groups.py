@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledgermq import AsyncGroupConsumer, Message
+from ledgermq import AsyncGroupConsumer, Message, SharedConsumer
 from tests.cluster.cli.command import run
 from tests.cluster.ports import free_base_port
 
@@ -190,3 +190,24 @@ def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, led
 )
 def test_what_cannot_be_done_is_said(ledgermq: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
     assert said in ledgermq(*arguments, status=status)[1]
+
+
+def test_a_shared_group_is_created_described_and_deleted(cluster: DevCluster, ledgermq: Any) -> None:
+    ledgermq("topic", "create", "leased", "--queues", "1")
+    ledgermq("produce", "leased", input=b"1\n2\n3\n")
+    create = ("group", "create", "work", "--mode", "shared", "--order", "key", "--max-attempts", "3")
+    assert "Created the shared group work, with order by key." in ledgermq(*create)[1]
+    assert json.loads(ledgermq(*create, "--format", "json")[0])["order"] == "key"
+    with SharedConsumer("leased", group="work", bootstrap_servers=cluster.bootstrap) as consumer:
+        first, *others = consumer.receive(3, lease_ms=60_000)
+        consumer.ack(first)
+        table, said = ledgermq("group", "describe", "work")
+        (row,) = rows(table)
+        assert row[:5] == ["leased", "0", "1", "3", "2"]
+        assert "a shared group, with order by key; 1 consumer connected" in said
+        (queue,) = json.loads(ledgermq("group", "describe", "work", "--format", "json")[0])["queues"]
+        assert (queue["leased"], queue["waiting"], queue["attempts"]) == (2, 0, 1)
+        consumer.ack(others)
+    (listed,) = [line for line in rows(ledgermq("group", "list")[0]) if line[0] == "work"]
+    assert "shared" in listed
+    assert "Deleted consumer group work" in ledgermq("group", "delete", "work", "--yes")[1]
