@@ -76,7 +76,9 @@ _COMMANDS = {
         "cluster.cli.messages.timer", "timer", "List, show and cancel messages that wait for their delivery times."
     ),
     "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of topics."),
-    "group": CommandEntry("cluster.cli.groups.group", "group", "List, describe, reset and delete consumer groups."),
+    "group": CommandEntry(
+        "cluster.cli.groups.group", "group", "Create, list, describe, reset and delete consumer groups."
+    ),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
     "cluster": CommandEntry(
         "cluster.cli.cluster.command", "cluster", "Show and change nodes, shards, leaders and the log start."

@@ -13,9 +13,11 @@ import ledgermq
 from cluster.cli import ledgermq as command_line
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/COMING_FROM.md").read_text(encoding="utf-8")
-CLIENTS = [getattr(ledgermq, name) for name in ledgermq.__all__ if re.fullmatch(r"(?:Async)?\w*(?:er|Admin)", name)]
+CLIENTS = [
+    getattr(ledgermq, name) for name in ledgermq.__all__ if re.fullmatch(r"(?:Async)?\w*(?:er|Admin|Transaction)", name)
+]
 # Names of Python, of the other products, and of the reader's own functions.
-OTHERS = {"anext", "main"}
+OTHERS = {"anext", "main", "timedelta"}
 
 
 def ours() -> list[str]:
