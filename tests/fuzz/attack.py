@@ -50,7 +50,7 @@ class Attack:
         self._callers = callers
         self._targets = targets
         self._plausible = plausible
-        self._harmless = Plausible([0, 7, 4_000_000], ["nothing", ""], plausible.blobs)
+        self._harmless = Plausible([0, 7, 4_000_000], ["nothing", ""], plausible.blobs, {})
         # How often each method ended for each caller with each status.
         self.ended: Counter[tuple[str, str, str]] = Counter()
         self.defects: deque[Defect] = deque(maxlen=20)
@@ -78,6 +78,9 @@ class Attack:
             requests = [self._request(method, messages)]
             if method.client_streaming:
                 requests += [self._request(method, messages) for _ in range(random.randrange(4))]
+                opening = self._plausible.openings.get(path_of(method))
+                if opening is not None and random.random() < 0.7:
+                    requests[0] = opening
             number = random.randrange(len(caller))
             await self._call(caller, number, method, requests, _pretended(random), random)
 

@@ -6,7 +6,7 @@ would refuse nearly every message, and the later checks would never be reached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -29,6 +29,8 @@ class Plausible:
     numbers: Sequence[int]
     texts: Sequence[str]
     blobs: Sequence[bytes]
+    # By path: a first request of a stream that its method accepts, so that streams are open for what follows.
+    openings: Mapping[str, bytes]
 
 
 class HostileMessages:

@@ -23,6 +23,8 @@ import pytest
 from grpc import aio
 
 from cluster.local.processes import DevCluster
+from ledger.client.connection.security import SecurityOptions
+from ledger.v1 import consumer_group_pb2, transaction_pb2
 from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.scram_client import Metadata, prove, prove_by_token
@@ -52,7 +54,33 @@ def open_plain(address: str) -> aio.Channel:
 def plausible_values(attacked: int, others: Sequence[int], load: int) -> Plausible:
     """Return values that mean something, without those that mean the load."""
     numbers = {0, 1, 3, 4, 1000, 5000, attacked, *others} - {load}
-    return Plausible(sorted(numbers), ["prey", "billing", "dev", "member", "powerless"], [b"", batch_for(attacked)])
+    texts = ["prey", "billing", "work", "dev", "member", "powerless"]
+    return Plausible(sorted(numbers), texts, [b"", batch_for(attacked)], openings_for(attacked))
+
+
+def openings_for(topic_id: int) -> dict[str, bytes]:
+    """Return requests that open the streams of the shared group `work` and of the producer group `billing`."""
+    topic = consumer_group_pb2.SharedTopic(topic_id=topic_id, start_offset=-1)
+    opening = consumer_group_pb2.ShareOpening(consumer_group="work", member="member", topics=[topic])
+    return {
+        "/ledger.v1.ConsumerGroups/Share": consumer_group_pb2.ShareRequest(
+            number=1, opening=opening
+        ).SerializeToString(),
+        "/ledger.v1.Transactions/CheckTransactions": transaction_pb2.CheckAnswer(
+            producer_group="billing"
+        ).SerializeToString(),
+    }
+
+
+async def prepare_prey(bootstrap: str, admin: AsyncAdmin, options: SecurityOptions | None = None) -> int:
+    """Create what is attacked: a topic with messages, a shared group, and a transaction that is open. Return the id of
+    the topic."""
+    topic_id = (await admin.create_topic("prey", 4)).topic_id
+    await admin.create_consumer_group("work", mode="shared")
+    async with AsyncProducer(bootstrap, **(options or {})) as producer:
+        await producer.send_many("prey", [b"one"] * 100)
+        await producer.transaction("prey", group="billing").send(b"open")
+    return topic_id
 
 
 async def strike(
@@ -77,7 +105,7 @@ def called_by(*attacks: tuple[Caller, Sequence[Any]]) -> set[tuple[str, str]]:
 async def attack_open(cluster: DevCluster, names: str, name_server_pid: int, load: Load) -> None:
     async with AsyncAdmin(cluster.bootstrap) as admin:
         load_id = (await admin.create_topic("load", 4)).topic_id
-        prey = (await admin.create_topic("prey", 4)).topic_id
+        prey = await prepare_prey(cluster.bootstrap, admin)
 
     async def all_registered() -> bool:
         return len(await routes_of(names)) == NODES
@@ -132,7 +160,7 @@ async def rights_of(admin: AsyncAdmin, vault: int) -> dict[str, Any]:
         "topics": [topic for topic in topics if not topic[0].startswith("%")],
         "users": [user.name for user in await admin.list_users()],
         "rules": await admin.list_rules(),
-        "groups": [group.name for group in await admin.list_consumer_groups() if group.name != "billing"],
+        "groups": [group.name for group in await admin.list_consumer_groups() if group.name not in ("billing", "work")],
         "members": sorted((member.node, member.address) for member in members.members),
         "shards": await admin.shards(),
         "holds": await admin.log_holds(),
@@ -163,6 +191,7 @@ class Secured:
             ("publish", "topic:prey"),
             ("subscribe", "topic:prey"),
             ("subscribe", "group:billing"),
+            ("subscribe", "group:work"),
         ):
             await admin.grant("limited", action, resource)
         await admin.grant("gone", "all", "*")
@@ -190,7 +219,7 @@ async def attack_secured(cluster: DevCluster, load: Load) -> None:
     secured = Secured(cluster)
     async with AsyncAdmin(cluster.bootstrap, **cluster.client_options) as admin, AsyncExitStack() as stack:
         load_id = (await admin.create_topic("load", 4)).topic_id
-        prey = (await admin.create_topic("prey", 4)).topic_id
+        prey = await prepare_prey(cluster.bootstrap, admin, cluster.client_options)
         vault = (await admin.create_topic("vault", 1)).topic_id
         async with AsyncProducer(cluster.bootstrap, **cluster.client_options) as producer:
             await producer.send_many("vault", [b"gold"] * 3)
