@@ -149,17 +149,11 @@ class _Place:
         loop = asyncio.get_running_loop()
         over_s = loop.time() + self._random.uniform(*_LIVES_S)
         dies = self._random.random() < 0.5
-        # When the first receive began whose messages may still be with the consumer.
-        since: int | None = None
         work: set[asyncio.Task[None]] = set()
         try:
             while not self._quiet.is_over() and (loop.time() < over_s or self._quiet.load_is_over):
-                since = now_ns() if since is None else since
-                wanted = self._random.choice(_WANTED)
-                messages = await consumer.receive(wanted, max_wait_ms=_WAIT_MS)
-                self._received(messages, since)
-                if len(messages) < wanted:
-                    since = None
+                messages = await consumer.receive(self._random.choice(_WANTED), max_wait_ms=_WAIT_MS)
+                self._received(messages)
                 for message in messages:
                     task = loop.create_task(self._work(consumer, message))
                     work.add(task)
@@ -170,15 +164,16 @@ class _Place:
                     task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
-    def _received(self, messages: list[SharedMessage[bytes]], since: int) -> None:
+    def _received(self, messages: list[SharedMessage[bytes]]) -> None:
         if not messages:
             return
         self._quiet.heard()
-        end = now_ns()
-        by_queue: dict[int, list[SharedMessage[bytes]]] = {}
+        end, now_s = now_ns(), asyncio.get_running_loop().time()
+        # A message can be from a request of an earlier receive.
+        by_request: dict[tuple[int, float], list[SharedMessage[bytes]]] = {}
         for message in messages:
-            by_queue.setdefault(message.queue, []).append(message)
-        for queue, some in by_queue.items():
+            by_request.setdefault((message.queue, message.asked_s), []).append(message)
+        for (queue, asked_s), some in by_request.items():
             offsets = [message.offset for message in some]
             keys = [google_crc32c.value(message.key) if message.key else 0 for message in some]
             self._writer.write(
@@ -191,7 +186,7 @@ class _Place:
                     offsets,
                     keys,
                     _LEASE_MS,
-                    since,
+                    end - round((now_s - asked_s) * 1e9),
                     end,
                 )
             )

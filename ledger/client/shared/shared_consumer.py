@@ -461,11 +461,12 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         finished: Sequence[SharedMessage[Any]],
     ) -> None:
         changes = list(changes_of((message.lease for message in finished), ACKNOWLEDGE))
+        asked_s = asyncio.get_running_loop().time()
         response = await link.receive(ask, wanted, changes)
         ends_s = asyncio.get_running_loop().time() + response.lease_left_ms / 1000
         for batch in response.batches:
             name = self._topic_names.get(batch.topic_id, "")
-            self._surplus.extend(leased_messages(link.shard, name, batch, ends_s, check_crc=self._check_crcs))
+            self._surplus.extend(leased_messages(link.shard, name, batch, asked_s, ends_s, check_crc=self._check_crcs))
 
     def _taken(self, max_messages: int) -> list[SharedMessage[Received]]:
         """Remove and return the next messages whose leases have not ended."""

@@ -34,10 +34,12 @@ class SharedMessage(Message[Received]):
     attempt: int = 1  # a value, and not the property of Message
     # When the lease ends, by the clock of the event loop in seconds. The consumer moves it when it extends the lease.
     ends_s: float
+    # When the request that leased the message was sent, by the same clock. The lease did not begin before.
+    asked_s: float
 
 
 def leased_messages(
-    shard: int, topic: str, wire: consumer_group_pb2.SharedBatch, ends_s: float, *, check_crc: bool
+    shard: int, topic: str, wire: consumer_group_pb2.SharedBatch, asked_s: float, ends_s: float, *, check_crc: bool
 ) -> list[SharedMessage[bytes]]:
     """Return the messages of one batch. Raises CorruptBatchError, UnsupportedBatchError."""
     batch = decoded(wire.body, topic, wire.queue, wire.base_offset, check_crc=check_crc)
@@ -53,7 +55,7 @@ def leased_messages(
     for message, attempt in zip(plain, wire.attempts, strict=True):
         leased: SharedMessage[bytes] = SharedMessage._make(message)
         leased.lease = MessageLease(shard, wire.topic_id, wire.queue, message.offset, wire.lease, wire.resets)
-        leased.attempt, leased.ends_s = attempt, ends_s
+        leased.attempt, leased.asked_s, leased.ends_s = attempt, asked_s, ends_s
         found.append(leased)
     return found
 
@@ -61,7 +63,8 @@ def leased_messages(
 def with_value(message: SharedMessage[bytes], deserializer: Callable[[bytes], Any]) -> SharedMessage[Any]:
     """Return the message with the value that the deserializer makes."""
     changed: SharedMessage[Any] = SharedMessage._make((*message[:6], deserializer(message.value), *message[7:]))
-    changed.lease, changed.attempt, changed.ends_s = message.lease, message.attempt, message.ends_s
+    changed.lease, changed.attempt = message.lease, message.attempt
+    changed.asked_s, changed.ends_s = message.asked_s, message.ends_s
     return changed
 
 
