@@ -33,6 +33,8 @@ FOR_EVERY_USER = (
     "Produce",
     "RemoveRocketmqSecret",
     "RotateUser",
+    # Its rights are checked by its first request: tests/cluster/clients/test_clients_access.py.
+    "Share",
 )
 
 
