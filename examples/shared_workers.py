@@ -15,15 +15,16 @@ from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncSharedConsum
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 NAME = f"orders-{int(time.time())}"
-ORDERS, WORKERS = 40, 5
+ORDERS, WORKERS, ATTEMPTS = 40, 5, 3
 
 
 async def main() -> None:
     done: Counter[str] = Counter()
+    failed: set[int] = set()
     all_done = asyncio.Event()
     async with AsyncAdmin(BOOTSTRAP) as admin, AsyncProducer(BOOTSTRAP) as producer:
         await admin.create_topic(NAME, queues=1)
-        await admin.create_consumer_group(NAME, mode="shared", max_attempts=3)
+        await admin.create_consumer_group(NAME, mode="shared", max_attempts=ATTEMPTS)
         for number in range(ORDERS):
             await producer.send(NAME, f"order {number}".encode())
 
@@ -32,13 +33,16 @@ async def main() -> None:
 
             async def handle(message: SharedMessage[bytes]) -> None:
                 if message.value == b"order 7":
+                    failed.add(message.attempt)
+                elif message.value != b"order 9" or message.attempt > 1:
+                    await asyncio.sleep(0.01)
+                    done[worker] += 1
+                if done.total() == ORDERS - 1 and ATTEMPTS in failed:
+                    all_done.set()
+                if message.value == b"order 7":
                     raise ValueError("this order cannot be handled")
                 if message.value == b"order 9" and message.attempt == 1:
                     raise ConnectionError("the warehouse does not answer at the moment")
-                await asyncio.sleep(0.01)
-                done[worker] += 1
-                if done.total() == ORDERS - 1:
-                    all_done.set()
 
             listening = asyncio.create_task(consumer.consume(handle, retry_delay_ms=200))
             await all_done.wait()
