@@ -30,7 +30,7 @@ WORLDS = {
     "stack": "chaos.sim.stack.stack_world:StackWorld",
 }
 
-SETTLE_MS = 60_000
+SETTLE_MS = 120_000
 _LOOK_EVERY_S = 1.0
 
 

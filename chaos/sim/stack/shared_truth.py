@@ -96,9 +96,16 @@ class SharedTruth:
                 self._batch(shard, header, Batch(body), topic.name)
         elif header.kind is EntryKind.COMMAND:
             command = command_pb2.Command.FromString(body)
+            if command.HasField("delete_topic"):
+                self._forget(shard, command.delete_topic.topic_id)
             if command.HasField("change_leases"):
                 for queue in command.change_leases.queues:
                     self._change(shard, header, queue)
+
+    def _forget(self, shard: int, topic_id: int) -> None:
+        """Forget the messages of a deleted topic."""
+        for place in [place for place in self._queues if place[:2] == (shard, topic_id)]:
+            del self._queues[place]
 
     def _batch(self, shard: int, header: Header, batch: Batch, name: str) -> None:
         if name == dead_letter_topic(GROUP):
