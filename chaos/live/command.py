@@ -95,6 +95,37 @@ def _says_why(command: Callable[P, int]) -> Callable[P, int]:
     return wrapped
 
 
+def _shares(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say which shares of the messages are of the special kinds."""
+    options = (
+        click.option(
+            "--timed",
+            type=click.FloatRange(0, 0.9),
+            default=0.1,
+            show_default=True,
+            help="The share of the messages that have delivery times. Some of them are cancelled.",
+        ),
+        click.option(
+            "--transactions",
+            type=click.FloatRange(0, 0.5),
+            default=0.05,
+            show_default=True,
+            help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a "
+            "check.",
+        ),
+        click.option(
+            "--shared",
+            type=click.FloatRange(0, 0.5),
+            default=0.05,
+            show_default=True,
+            help="The share of the messages that shared groups consume.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.group(name="chaos")
 def chaos() -> None:
     """Test a cluster of real nodes under faults.
@@ -124,27 +155,7 @@ def chaos() -> None:
 )
 @click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load runs.")
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
-@click.option(
-    "--timed",
-    type=click.FloatRange(0, 0.9),
-    default=0.1,
-    show_default=True,
-    help="The share of the messages that have delivery times. Some of them are cancelled.",
-)
-@click.option(
-    "--transactions",
-    type=click.FloatRange(0, 0.5),
-    default=0.05,
-    show_default=True,
-    help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
-)
-@click.option(
-    "--shared",
-    type=click.FloatRange(0, 0.5),
-    default=0.05,
-    show_default=True,
-    help="The share of the messages that shared groups consume.",
-)
+@_shares
 @click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -200,27 +211,7 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     "--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load of each run lasts."
 )
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
-@click.option(
-    "--timed",
-    type=click.FloatRange(0, 0.9),
-    default=0.1,
-    show_default=True,
-    help="The share of the messages that have delivery times. Some of them are cancelled.",
-)
-@click.option(
-    "--transactions",
-    type=click.FloatRange(0, 0.5),
-    default=0.05,
-    show_default=True,
-    help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a check.",
-)
-@click.option(
-    "--shared",
-    type=click.FloatRange(0, 0.5),
-    default=0.05,
-    show_default=True,
-    help="The share of the messages that shared groups consume.",
-)
+@_shares
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
     "--ledger",
