@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import grpc
-
 from ledger.batch import Batch
-from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
 from ledger.client.transactions.records import PreparedMessage, TransactionDescription
-from ledger.errors import InternalError, InvalidArgumentError, UnknownTopicError, from_wire
+from ledger.errors import InternalError, UnknownTopicError, from_wire
 from ledger.timed import moment
 from ledger.transactions import HALF_TOPIC, TransactionId
 from ledger.v1 import transaction_pb2
@@ -34,9 +31,7 @@ async def get_transaction(client: ClusterClient, text: str) -> TransactionDescri
     """Do what AsyncAdmin.transaction does."""
     transaction = TransactionId.parse(text)
     request = transaction_pb2.ListTransactionsRequest(shard=transaction.shard, only=transaction.number)
-    response = await _ask(
-        client, transaction.shard, lambda stub, seconds: stub.ListTransactions(request, timeout=seconds)
-    )
+    response = await _listed(client, request)
     names = _names(client)
     return next((_description(each, transaction, names) for each in response.transactions), None)
 
@@ -48,8 +43,8 @@ async def end_transaction(client: ClusterClient, text: str, *, commit: bool) -> 
         transaction=transaction.number, topic_id=transaction.topic_id, commit=commit, find_halves=commit
     )
     request = transaction_pb2.EndTransactionsRequest(shard=transaction.shard, ends=[end])
-    response = await _ask(
-        client, transaction.shard, lambda stub, seconds: stub.EndTransactions(request, timeout=seconds)
+    response = await client.call_feature(
+        "transactions", transaction.shard, lambda stub, seconds: stub.EndTransactions(request, timeout=seconds)
     )
     if len(response.results) != 1:
         raise InternalError(f"A node answered {len(response.results)} results for one transaction.")
@@ -77,13 +72,21 @@ async def _of_shard(
     found: list[TransactionDescription] = []
     while True:
         request.limit = limit - len(found)
-        response = await _ask(client, shard, lambda stub, seconds: stub.ListTransactions(request, timeout=seconds))
+        response = await _listed(client, request)
         for each in response.transactions:
             transaction = TransactionId(each.halves[0].topic_id, shard, each.transaction)
             found.append(_description(each, transaction, names))
         if not response.HasField("next") or len(found) >= limit:
             return found
         request.after = response.next
+
+
+async def _listed(
+    client: ClusterClient, request: transaction_pb2.ListTransactionsRequest
+) -> transaction_pb2.ListTransactionsResponse:
+    return await client.call_feature(
+        "transactions", request.shard, lambda stub, seconds: stub.ListTransactions(request, timeout=seconds)
+    )
 
 
 def _description(
@@ -112,20 +115,3 @@ def _description(
 
 def _messages(batch: Batch) -> Iterable[tuple[Any, ...]]:
     return zip(batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), strict=True)
-
-
-async def _ask(client: ClusterClient, shard: int, call: Callable[[NodeStub, float], Awaitable[Any]]) -> Any:
-    """Call the leader of the shard. Raises InvalidArgumentError if it is too old for transactions, or another
-    LedgerError."""
-
-    async def send(stub: NodeStub, seconds: float) -> Any:
-        try:
-            return await call(stub, seconds)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                raise
-            raise InvalidArgumentError(
-                "A node runs an older version of ledgermq, which has no transactions: upgrade all nodes."
-            ) from error
-
-    return await client.call(shard, send)

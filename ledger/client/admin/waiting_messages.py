@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.producer.timed_selection import call_timed
 from ledger.client.records import WaitingMessage
 from ledger.errors import UnknownTopicError
 from ledger.timed import TIMED_TOPIC, TimedHandle, moment
@@ -96,10 +95,9 @@ async def _of_shard(
 
 
 async def _ask(client: ClusterClient, request: broker_pb2.ListTimedRequest) -> broker_pb2.ListTimedResponse:
-    response: broker_pb2.ListTimedResponse = await call_timed(
-        client, request.shard, lambda stub, seconds: stub.ListTimed(request, timeout=seconds)
+    return await client.call_feature(
+        "delivery times", request.shard, lambda stub, seconds: stub.ListTimed(request, timeout=seconds)
     )
-    return response
 
 
 def _message(message: broker_pb2.ListedMessage, shard: int, names: Mapping[int, str]) -> WaitingMessage:

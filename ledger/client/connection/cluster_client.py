@@ -137,6 +137,22 @@ class ClusterClient:
                     raise
             await asyncio.sleep(wait)
 
+    async def call_feature(self, feature: str, shard: int, send: Callable[[NodeStub, float], Awaitable[R]]) -> R:
+        """Call a method of the shard's leader that older versions do not have, as `call` does. `feature` is what the
+        method belongs to, in the plural. Raises InvalidArgumentError if the leader is too old."""
+
+        async def told(stub: NodeStub, seconds: float) -> R:
+            try:
+                return await send(stub, seconds)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                raise InvalidArgumentError(
+                    f"A node runs an older version of ledgermq, which has no {feature}: upgrade all nodes."
+                ) from error
+
+        return await self.call(shard, told)
+
     async def _ask_leader(self, shard: int, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         address = self.routes.table.leader_address(shard)
         if address is None:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.producer.timed_selection import call_timed
 from ledger.errors import InternalError
 from ledger.timed import TimedHandle
 from ledger.v1 import broker_pb2
@@ -66,6 +65,8 @@ async def _cancel_in(
 
 
 async def _ask(client: ClusterClient, request: broker_pb2.CancelTimedRequest) -> Sequence[bool]:
-    response = await call_timed(client, request.shard, lambda stub, seconds: stub.CancelTimed(request, timeout=seconds))
+    response = await client.call_feature(
+        "delivery times", request.shard, lambda stub, seconds: stub.CancelTimed(request, timeout=seconds)
+    )
     cancelled: Sequence[bool] = response.cancelled
     return cancelled

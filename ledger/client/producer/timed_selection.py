@@ -9,12 +9,8 @@ leader of shard 0 creates it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
-import grpc
-
-from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.producer_batch import Piece
@@ -22,7 +18,7 @@ from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.receipts import TimedReceipt
-from ledger.errors import BusyError, InvalidArgumentError
+from ledger.errors import BusyError
 from ledger.timed import TIMED_TOPIC
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
@@ -96,22 +92,7 @@ async def prepare_timed(client: ClusterClient) -> None:
     """Ask the leader of shard 0 to create `%TIMED` if it does not exist, and to give it a queue in each shard. Raises
     InvalidArgumentError if nodes are too old for delivery times, or another LedgerError."""
     request = broker_pb2.PrepareTimedRequest()
-    await call_timed(client, TOPICS_SHARD, lambda stub, seconds: stub.PrepareTimed(request, timeout=seconds))
+    await client.call_feature(
+        "delivery times", TOPICS_SHARD, lambda stub, seconds: stub.PrepareTimed(request, timeout=seconds)
+    )
     await client.topic(TIMED_TOPIC, newest=True)
-
-
-async def call_timed(client: ClusterClient, shard: int, call: Callable[[NodeStub, float], Awaitable[Any]]) -> Any:
-    """Call the leader of the shard. Raises InvalidArgumentError if it is too old for delivery times, or another
-    LedgerError."""
-
-    async def send(stub: NodeStub, seconds: float) -> Any:
-        try:
-            return await call(stub, seconds)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                raise
-            raise InvalidArgumentError(
-                "A node runs an older version of ledgermq, which has no delivery times: upgrade all nodes."
-            ) from error
-
-    return await client.call(shard, send)

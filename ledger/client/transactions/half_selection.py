@@ -12,12 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import grpc
 
 from ledger.batch import HalfColumn
-from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.delivery import Delivery
@@ -25,7 +21,7 @@ from ledger.client.producer.producer_batch import Acknowledged, Piece, Receipt
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
 from ledger.client.producer.queue_sequencer import QueueSequencer
-from ledger.errors import BusyError, InternalError, InvalidArgumentError, LedgerError
+from ledger.errors import BusyError, InternalError, LedgerError
 from ledger.timed import WaitingMessages
 from ledger.topics import TOPICS_SHARD
 from ledger.transactions import HALF_TOPIC
@@ -172,16 +168,7 @@ async def prepare(client: ClusterClient, group: str) -> None:
     """Ask the leader of shard 0 for the topics of a producer group's transactions. Raises InvalidArgumentError if nodes
     are too old for transactions, or another LedgerError."""
     request = transaction_pb2.PrepareTransactionsRequest(producer_group=group)
-
-    async def send(stub: NodeStub, seconds: float) -> Any:
-        try:
-            return await stub.PrepareTransactions(request, timeout=seconds)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                raise
-            raise InvalidArgumentError(
-                "A node runs an older version of ledgermq, which has no transactions: upgrade all nodes."
-            ) from error
-
-    await client.call(TOPICS_SHARD, send)
+    await client.call_feature(
+        "transactions", TOPICS_SHARD, lambda stub, seconds: stub.PrepareTransactions(request, timeout=seconds)
+    )
     await client.topic(HALF_TOPIC, newest=True)
