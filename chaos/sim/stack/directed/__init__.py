@@ -1,6 +1,7 @@
 """Fault kinds of the stack world that have a file of their own.
 
     directed_fault.py          the interface of such a fault kind, and what it gets from the world
+    leader_ends.py             the base class of faults in which a leader dies at a moment that the load tells
     mute_followers.py          a leader hears its followers, but not their acknowledgements
     no_room.py                 the disk of a node is nearly full
     clock_leap.py              the clock of a node leaps by a day or more

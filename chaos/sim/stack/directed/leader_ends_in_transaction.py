@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.targets import chance_of
-from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
+from chaos.sim.stack.directed.directed_fault import DirectedTools
+from chaos.sim.stack.directed.leader_ends import LeaderEnds
 from chaos.sim.stack.node import StackNode
-from chaos.sim.stack.node_part import directory_of
 
 
-class LeaderEndsInTransaction(DirectedFault):
+class LeaderEndsInTransaction(LeaderEnds):
     kind = "leader_ends_in_transaction"
 
     def __init__(self, tools: DirectedTools) -> None:
@@ -19,10 +19,9 @@ class LeaderEndsInTransaction(DirectedFault):
         # Shard -> for how long its leader will be down, in seconds, and after how many of the next events it dies.
         self._at_half: dict[int, float] = {}
         self._at_decision: dict[int, float] = {}
-        self._over = False
         truth = tools.workload.transactions
-        truth.on_half = lambda shard: self._dies(shard, self._at_half)
-        truth.on_decision = lambda shard: self._dies(shard, self._at_decision)
+        truth.on_half = lambda shard: self._kill_if_armed(shard, self._at_half)
+        truth.on_decision = lambda shard: self._kill_if_armed(shard, self._at_decision)
 
     def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
         random, seconds = chance_of(event), event.for_ms / 1000
@@ -32,23 +31,5 @@ class LeaderEndsInTransaction(DirectedFault):
             case 1:
                 self._at_decision[shard] = seconds
             case 2:
-                leader = self.tools.leader(shard)
-                if leader is not None and leader.alive and self.tools.power.may_kill(leader):
-                    leader.disk.die_in_write(random.randint(1, 6), below=directory_of(shard) / "log")
+                self._die_in_write(shard, random.randint(1, 6))
         return False  # counted when the leader dies
-
-    def heal(self) -> None:
-        self._over = True
-
-    def _dies(self, shard: int, armed: dict[int, float]) -> None:
-        if (seconds := armed.pop(shard, None)) is not None:
-            self.tools.loop.call_later(0.0, self._kill, shard, seconds)
-
-    def _kill(self, shard: int, seconds: float) -> None:
-        leader, power = self.tools.leader(shard), self.tools.power
-        if self._over or leader is None or not leader.alive or not power.may_kill(leader):
-            return
-        power.kills(leader)
-        leader.kill()
-        self.tools.happened[self.kind] += 1
-        self.tools.loop.call_later(seconds, leader.start_again)
