@@ -540,20 +540,20 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         check_extras(piece.key, piece.tag, piece.headers, piece.look_up_keys)
         return piece
 
-    def _half_piece(
-        self,
-        receipt: Receipt,
-        topic: str,
-        value: Sent,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
-    ) -> Piece:
+    def _half_piece(self, receipt: Receipt, topic: str, message: OutgoingMessage[Sent]) -> Piece:
         """Return a piece with one message of a transaction."""
-        data = value if self._encoded is None else self._encoded(value)
-        return self._checked_piece(receipt, topic, data, key, tag, headers, timestamp_ms, None, look_up_keys)
+        data = message.value if self._encoded is None else self._encoded(message.value)
+        return self._checked_piece(
+            receipt,
+            topic,
+            data,
+            message.key,
+            message.tag,
+            message.headers,
+            message.timestamp_ms,
+            None,
+            message.look_up_keys,
+        )
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
         if self._recorder is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.producer.arguments import GivenHeaders
+from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer_batch import Piece, Receipt
 from ledger.client.records import Sent
 from ledger.client.transactions.checks import GroupChecks
@@ -18,26 +18,8 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, LedgerError
 from ledger.transactions import TransactionId
 
-Sent_contra = TypeVar("Sent_contra", contravariant=True)
-
 # Waits for room in the producer's buffer, and then gives the piece to a sequencer.
 Enter = Callable[[Piece, Callable[[], None]], Awaitable[None]]
-
-
-class MakePiece(Protocol[Sent_contra]):
-    """Checks the arguments of one message, and makes a piece of it. Raises LedgerError."""
-
-    def __call__(
-        self,
-        receipt: Receipt,
-        topic: str,
-        value: Sent_contra,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
-    ) -> Piece: ...
 
 
 class ProducerTransactions(Generic[Sent]):
@@ -47,10 +29,11 @@ class ProducerTransactions(Generic[Sent]):
         self,
         client: ClusterClient,
         selection: HalfQueueSelection,
-        make_piece: MakePiece[Sent],
+        make_piece: Callable[[Receipt, str, OutgoingMessage[Sent]], Piece],
         enter: Enter,
         timeout_ms: float,
     ) -> None:
+        """`make_piece(receipt, topic, message)` checks a message, and makes a piece of it."""
         self._client = client
         self._selection = selection
         self._make_piece = make_piece
@@ -73,17 +56,7 @@ class ProducerTransactions(Generic[Sent]):
             known.checker = checker
 
     async def send_half(
-        self,
-        group: str,
-        transaction: tuple[int, int] | None,
-        topic: str,
-        value: Sent,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        queue: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
+        self, group: str, transaction: tuple[int, int] | None, topic: str, message: OutgoingMessage[Sent]
     ) -> PlacedHalf:
         """Send one message as a half batch. Return its place when a majority has it. Raises LedgerError."""
         await self._prepare(group)
@@ -99,8 +72,8 @@ class ProducerTransactions(Generic[Sent]):
                 future.set_result(result)
 
         receipt = HalfReceipt(group, transaction, done)
-        piece = self._make_piece(receipt, topic, value, key, tag, headers, timestamp_ms, look_up_keys)
-        await self._enter(piece, lambda: self._selection.place(topic, piece, queue))
+        piece = self._make_piece(receipt, topic, message)
+        await self._enter(piece, lambda: self._selection.place(topic, piece, message.queue))
         return await future
 
     async def end(self, transaction: TransactionId, halves: list[PlacedHalf], *, commit: bool) -> EndPlace | None:

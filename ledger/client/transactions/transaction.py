@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
 from ledger.client.producer.arguments import GivenHeaders
+from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.records import RecordMetadata, Sent
 from ledger.client.transactions.ends import EndPlace
 from ledger.client.transactions.half_selection import PlacedHalf
@@ -36,17 +37,7 @@ class TransactionPort(Protocol[Sent_contra]):
     """What a transaction needs of its producer."""
 
     async def send_half(
-        self,
-        group: str,
-        transaction: tuple[int, int] | None,
-        topic: str,
-        value: Sent_contra,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        queue: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
+        self, group: str, transaction: tuple[int, int] | None, topic: str, message: OutgoingMessage[Sent_contra]
     ) -> PlacedHalf:
         """Send one message as a half batch. Return its place when a majority has it. Raises LedgerError."""
 
@@ -131,17 +122,8 @@ class AsyncTransaction(Generic[Sent]):
         place = len(self._halves)
         self._halves.append(None)
         self._topics.append(topic or self._topic)
-        work = self._send(
-            self._first if place else None,
-            self._topics[place],
-            value,
-            key,
-            tag,
-            headers,
-            timestamp_ms,
-            queue,
-            look_up_keys,
-        )
+        message = OutgoingMessage(value, key, tag, headers, timestamp_ms, queue, look_up_keys=look_up_keys)
+        work = self._send(self._first if place else None, self._topics[place], message)
         task = asyncio.get_running_loop().create_task(work)
         if not place:
             self._first = task
@@ -151,16 +133,7 @@ class AsyncTransaction(Generic[Sent]):
         await asyncio.shield(task)
 
     async def _send(
-        self,
-        first: asyncio.Task[PlacedHalf] | None,
-        topic: str,
-        value: Sent,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        queue: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
+        self, first: asyncio.Task[PlacedHalf] | None, topic: str, message: OutgoingMessage[Sent]
     ) -> PlacedHalf:
         begun = None
         if first is not None:
@@ -169,9 +142,7 @@ class AsyncTransaction(Generic[Sent]):
             except LedgerError as error:
                 raise InvalidArgumentError("The first send of this transaction failed: roll it back.") from error
             begun = (place.shard, place.number)
-        return await self._port.send_half(
-            self._group, begun, topic, value, key, tag, headers, timestamp_ms, queue, look_up_keys
-        )
+        return await self._port.send_half(self._group, begun, topic, message)
 
     def _sent(self, place: int, done: asyncio.Task[PlacedHalf]) -> None:
         self._pending.discard(done)
