@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.live.checker.anomaly import where
+from chaos.live.checker.anomaly import same_as_before, where
 from chaos.live.checker.cells import NONE, Flags, Numbers
 from chaos.live.checker.columns import HistoryColumns
 
@@ -44,3 +44,15 @@ def last_read(columns: HistoryColumns) -> Numbers:
         if offset > 0:  # retention has removed messages
             begun[queue] = NONE
     return begun
+
+
+def at_two_offsets(offset: Numbers, *messages: Numbers) -> tuple[Flags, Numbers]:
+    """Return which rows have a message that another row has at a smaller offset, and that other row. Each of `messages`
+    numbers the messages of all rows, and one that shows a repetition is enough."""
+    wrong, before = np.zeros(len(offset), np.bool_), np.zeros(len(offset), np.int64)
+    for message in messages:
+        order = np.lexsort((offset, message))
+        differs = same_as_before(message[order]) & ~same_as_before(offset[order])
+        wrong[order[1:][differs]] = True
+        before[order[1:][differs]] = order[:-1][differs]
+    return wrong, before

@@ -20,7 +20,7 @@ from chaos.live.checker.anomaly import Finding, finding, is_in, same_as_before, 
 from chaos.live.checker.cells import FAIL, NONE, OK, UNKNOWN, Flags, Numbers
 from chaos.live.checker.clock_doubt import RIGHT_MS, ClockDoubt
 from chaos.live.checker.columns import HistoryColumns
-from chaos.live.checker.joining import found, last_read, numbered
+from chaos.live.checker.joining import at_two_offsets, found, last_read, numbered
 
 _NS = 1_000_000
 
@@ -123,13 +123,7 @@ def _early(matches: _Matches, doubt: ClockDoubt) -> Finding:
 def _repeated(matches: _Matches) -> Finding:
     """Find messages with two offsets, by their identities and by their values."""
     deliveries = matches.timed.deliveries
-    wrong = np.zeros(len(deliveries.offset), np.bool_)
-    before = np.zeros(len(deliveries.offset), np.int64)
-    for message in (matches.delivered, matches.content):
-        order = np.lexsort((deliveries.offset, message))
-        differs = same_as_before(message[order]) & ~same_as_before(deliveries.offset[order])
-        wrong[order[1:][differs]] = True
-        before[order[1:][differs]] = order[:-1][differs]
+    wrong, before = at_two_offsets(deliveries.offset, matches.delivered, matches.content)
 
     def tell(row: int) -> tuple[str, Iterable[int]]:
         first = int(before[row])

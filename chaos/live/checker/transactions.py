@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chaos.live.checker.anomaly import Finding, finding, is_in, same_as_before, where
+from chaos.live.checker.anomaly import Finding, finding, is_in, where
 from chaos.live.checker.cells import FAIL, NONE, OK, Flags, Numbers
 from chaos.live.checker.columns import HistoryColumns
-from chaos.live.checker.joining import found, last_read, numbered
+from chaos.live.checker.joining import at_two_offsets, found, last_read, numbered
 
 
 def transaction_findings(columns: HistoryColumns) -> list[Finding]:
@@ -164,13 +164,7 @@ def _torn(told: _Told) -> Finding:
 def _repeated(told: _Told) -> Finding:
     """Find messages with two offsets, by their half batches and by their values."""
     reveals = told.of.reveals
-    wrong = np.zeros(len(reveals.offset), np.bool_)
-    before = np.zeros(len(reveals.offset), np.int64)
-    for message in (told.message, told.content):
-        order = np.lexsort((reveals.offset, message))
-        differs = same_as_before(message[order]) & ~same_as_before(reveals.offset[order])
-        wrong[order[1:][differs]] = True
-        before[order[1:][differs]] = order[:-1][differs]
+    wrong, before = at_two_offsets(reveals.offset, told.message, told.content)
 
     def tell(row: int) -> tuple[str, Iterable[int]]:
         first = int(before[row])
