@@ -209,11 +209,14 @@ class LeaseTurns:
             each.choose(entry, self._window_is_full)
             each.end_receives()
             moves += self._move_dead(each, MAX_MOVES - len(moves))
-        if (command := entry.command()) is not None:
-            await self._commit(command, wanted, receives)
-        await asyncio.gather(*moves)
-        for grant in had_before:
-            await self._send(grant)
+        try:
+            if (command := entry.command()) is not None:
+                await self._commit(command, wanted, receives)
+            await asyncio.gather(*moves)
+        finally:
+            # An earlier entry has leased these messages, so their members get them whatever becomes of this entry.
+            for grant in had_before:
+                await self._send(grant)
         if command is not None or moves or had_before:
             return 0.0
         looks_s = [left_s for each in receives if (left_s := each.next_look_s()) is not None]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from ledger.broker.shared import group_receives, lease_turns
-from ledger.errors import ConsumerFencedError, GroupConflictError, GroupNotEmptyError, NoLeaderError
+from ledger.errors import BusyError, ConsumerFencedError, GroupConflictError, GroupNotEmptyError, NoLeaderError
 from ledger.state.commands import ForgetConsumerGroup, ResetOffset, ResetOffsets
 from ledger.state.lease_table import ChangeKind
 from ledger.state.lease_window import MAX_WINDOW
@@ -89,6 +89,30 @@ async def test_a_receive_that_is_sent_again_gets_the_same_messages_and_no_attemp
     leader.pass_ms(10_000)
     late = await member.receive(4, attempt_id=77, repeated=True)
     assert [got.attempt for got in late] == [2, 1, 1, 1], "the lease has ended, so this is a new receive"
+
+
+async def test_a_receive_that_is_sent_again_is_answered_although_the_entry_of_its_turn_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(size: int) -> None:
+        raise BusyError("too many entries wait")
+
+    leader = LeasingLeader()
+    leader.send(9)
+    await leader.member().receive(4, attempt_id=77)
+    leader.fail_over()
+    member = leader.member()
+    member.ask(4, attempt_id=77, repeated=True)
+    member.ask(5)
+    with monkeypatch.context() as patched:
+        patched.setattr(leader.driver, "check_room", refuse)
+        with pytest.raises(BusyError):
+            await leader.turn()
+    (answer,) = member.answers()
+    assert offsets(messages_of(answer)) == [0, 1, 2, 3]
+    await leader.turn()
+    (answer,) = member.answers()
+    assert offsets(messages_of(answer)) == [4, 5, 6, 7, 8]
 
 
 async def test_a_new_leader_waits_out_what_was_left_of_a_lease() -> None:
