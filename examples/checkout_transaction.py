@@ -1,7 +1,7 @@
 """An order is stored in a database, and two topics learn of it: all of that, or nothing.
 
     half messages ──> database transaction ──> commit          consumers get both
-                  ──> an error             ──> rollback        nobody ever sees them
+                  ──> an error             ──> rollback        no consumer ever sees them
                   ──> the process dies     ──> the cluster asks another process, which looks into the database
 
 The checker runs in any process of the producer group. Here a second producer has it, and the first one "dies" before

@@ -3,7 +3,7 @@
     requester ── "umbrella" ──> topic of requests ──> one of two responders (a consumer group)
     requester <── "12 EUR" ─── topic of replies <───────┘
 
-A request that no responder can answer ends with the reason, and a request that nobody answers ends with a time-out.
+A request that no responder can answer ends with the reason, and a request without a reply ends with a time-out.
 """
 
 import os

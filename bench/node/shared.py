@@ -30,7 +30,7 @@ LAST_WAIT_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class SharedFigures:
+class LeaseRateFigures:
     case: str
     members: int
     queues: int
@@ -88,7 +88,7 @@ async def work(bootstrap: str, group: str, member: int, size: int, ledger: Ledge
             ledger.received(member, messages)
 
 
-async def measure(bootstrap: str, case: str, queues: int, members: int, messages: int, size: int) -> SharedFigures:
+async def measure(bootstrap: str, case: str, queues: int, members: int, messages: int, size: int) -> LeaseRateFigures:
     async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
         await admin.create_topic("shared", queues)
         await admin.create_consumer_group("bench", order="key" if case == "keys" else None)
@@ -103,7 +103,7 @@ async def measure(bootstrap: str, case: str, queues: int, members: int, messages
         await ready.wait()
         began = time.perf_counter()
     counts = [ledger.by_member[member] for member in range(members)]
-    return SharedFigures(
+    return LeaseRateFigures(
         case,
         members,
         queues,

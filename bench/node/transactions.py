@@ -28,7 +28,7 @@ VALUE = bytes(100)
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionFigures:
+class TransactionRateFigures:
     case: str
     in_flight: int
     per_s: float
@@ -64,13 +64,13 @@ class Measured:
     def mean_s(self) -> float:
         return self._spent_s / len(self._times_s)
 
-    def row(self, case: str, in_flight: int, sends: Measured | None) -> TransactionFigures:
+    def row(self, case: str, in_flight: int, sends: Measured | None) -> TransactionRateFigures:
         p50, p99 = np.percentile(np.array(self._times_s) * 1000, (50, 99))
         multiple = None if sends is None else self.mean_s / sends.mean_s
-        return TransactionFigures(case, in_flight, 1 / self.mean_s, float(p50), float(p99), multiple)
+        return TransactionRateFigures(case, in_flight, 1 / self.mean_s, float(p50), float(p99), multiple)
 
 
-async def measure(bootstrap: str, seconds: int, in_flight: int) -> list[TransactionFigures]:
+async def measure(bootstrap: str, seconds: int, in_flight: int) -> list[TransactionRateFigures]:
     rows = []
     async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
         await admin.create_topic("bench", QUEUES)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from chaos.live.checker.availability import WritePause, acknowledged_at, longest_pause, pauses_of_faults
-from chaos.live.checker.clock_doubt import WrongClocks, clock_doubt
+from chaos.live.checker.clock_doubt import ClockFaultSpan, clock_doubt
 from chaos.live.checker.cluster import no_recovery, two_leaders
 from chaos.live.checker.columns import HistoryColumns, columns_of
 from chaos.live.checker.verdict import HistoryVerdict, judge
@@ -86,7 +86,7 @@ def judged(out: Path) -> ChaosResult:
     columns = columns_of(chain.from_iterable(map(read_history, paths)))
     least = int(options.rate * options.seconds * _LEAST_SHARE)
     cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told.unrecovered))
-    wrong = [WrongClocks(one.nodes, one.start, one.end) for one in struck if one.kind in CLOCK_KINDS]
+    wrong = [ClockFaultSpan(one.nodes, one.start, one.end) for one in struck if one.kind in CLOCK_KINDS]
     verdict = judge(
         columns,
         least_acknowledged=least,

@@ -262,7 +262,8 @@ class NodeSettings(BaseSettings):
 
     # -- transactions: the settings of a shard's leader count, so give all nodes the same values.
 
-    # A transaction that nobody ends for this time, in seconds, is asked for: a producer of its group is asked.
+    # If a transaction has not ended after this time, in seconds, the leader asks a producer of its group for the
+    # outcome.
     transaction_check_after_s: float = Field(default=6.0, ge=0.1, le=86_400, allow_inf_nan=False)
     # How often a transaction is asked for, in seconds.
     transaction_check_every_s: float = Field(default=30.0, ge=0.1, le=86_400, allow_inf_nan=False)

@@ -26,7 +26,7 @@ _AFTERMATH_NS = 2_500_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class WrongClocks:
+class ClockFaultSpan:
     """A time in which the clocks of these nodes were wrong, in ns of the histories' clock."""
 
     nodes: tuple[int, ...]
@@ -43,7 +43,7 @@ class ClockDoubt:
     windows: tuple[tuple[int, int], ...] = ()
 
 
-def clock_doubt(wrong: Iterable[WrongClocks], nodes: int) -> ClockDoubt:
+def clock_doubt(wrong: Iterable[ClockFaultSpan], nodes: int) -> ClockDoubt:
     """Return what may be wrong in a run with this number of nodes."""
     edges: list[tuple[int, int, tuple[int, ...]]] = []
     for one in wrong:

@@ -151,7 +151,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         # Topic names by id.
         self._topic_names: dict[int, str] = {}
         self._next_link = 0
-        # SharedMessages that arrived for a receive that wanted no more. The next receive gets them.
+        # Messages that arrived for a receive that wanted no more. The next receive gets them.
         self._surplus: deque[SharedMessage[bytes]] = deque()
         self._receives = asyncio.Semaphore(_RECEIVES_AT_ONCE)
         # Requests of receives that are under way, with their tasks.
@@ -183,7 +183,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def stop(self) -> None:
         """Give back the messages that were not handed out, acknowledge those that the iteration has finished, and close
-        the connections. SharedMessages in hand keep their leases. The call is idempotent."""
+        the connections. Messages in hand keep their leases. The call is idempotent."""
         if not self._client.started:
             return
         self.stop_reading()
@@ -266,7 +266,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def ack(self, messages: SharedMessages) -> int:
         """Acknowledge one or more messages, and return when this is committed. Return how many of them counted: a
-        message whose lease ended does not count if another receive got it since. Raises LedgerError."""
+        message whose lease ended does not count if another receive got it since. If a leader fails before it answers,
+        the request is repeated; a message that it acknowledged the first time is then not counted, although it is
+        acknowledged. Raises LedgerError."""
         return await self._send(as_list(messages), ACKNOWLEDGE)
 
     async def nack(self, messages: SharedMessages, *, delay_ms: int = 0) -> int:

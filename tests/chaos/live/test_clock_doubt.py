@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from chaos.live.checker.clock_doubt import RIGHT_MS, ClockDoubt, WrongClocks, clock_doubt
+from chaos.live.checker.clock_doubt import RIGHT_MS, ClockDoubt, ClockFaultSpan, clock_doubt
 from chaos.live.checker.columns import columns_of
 from chaos.live.checker.timed import timed_figures
 from chaos.live.checker.verdict import judge
@@ -26,22 +26,22 @@ def test_right_clocks_leave_no_doubt() -> None:
 
 
 def test_wrong_clocks_of_a_minority_only_make_dates_wrong() -> None:
-    assert clock_doubt([WrongClocks((1,), 0, 5 * S)], 3) == ClockDoubt(RIGHT_MS + 5_000, ())
+    assert clock_doubt([ClockFaultSpan((1,), 0, 5 * S)], 3) == ClockDoubt(RIGHT_MS + 5_000, ())
 
 
 def test_a_majority_is_in_doubt_until_its_nodes_have_read_their_right_clocks() -> None:
-    doubt = clock_doubt([WrongClocks((1, 2), 10 * S, 15 * S)], 3)
+    doubt = clock_doubt([ClockFaultSpan((1, 2), 10 * S, 15 * S)], 3)
     assert doubt.windows == ((10 * S, int(17.5 * S)),)
 
 
 def test_two_faults_after_each_other_may_make_a_majority() -> None:
-    doubt = clock_doubt([WrongClocks((1,), 10 * S, 15 * S), WrongClocks((2,), 16 * S, 20 * S)], 3)
+    doubt = clock_doubt([ClockFaultSpan((1,), 10 * S, 15 * S), ClockFaultSpan((2,), 16 * S, 20 * S)], 3)
     assert doubt.windows == ((16 * S, int(17.5 * S)),)
-    assert clock_doubt([WrongClocks((1,), 10 * S, 15 * S), WrongClocks((1,), 16 * S, 20 * S)], 3).windows == ()
+    assert clock_doubt([ClockFaultSpan((1,), 10 * S, 15 * S), ClockFaultSpan((1,), 16 * S, 20 * S)], 3).windows == ()
 
 
 def test_two_faults_are_a_majority_of_three_and_not_of_five() -> None:
-    both = [WrongClocks((1, 2), 0, S)]
+    both = [ClockFaultSpan((1, 2), 0, S)]
     assert clock_doubt(both, 3).windows
     assert not clock_doubt(both, 5).windows
 
@@ -55,7 +55,7 @@ def test_a_delivery_may_be_early_while_a_majority_is_wrong_and_not_before_or_aft
 
 
 def test_a_wrong_date_of_a_leader_is_allowed_and_an_early_receipt_is_not() -> None:
-    clocks = clock_doubt([WrongClocks((1,), 0, S)], 3)
+    clocks = clock_doubt([ClockFaultSpan((1,), 0, S)], 3)
     dated: list[Any] = [schedule(5, 30_000), delivered((0, 5, 30_000), dated=25_001, at=30_001)]
     assert early(dated, ClockDoubt()) == 1
     assert early(dated, clocks) == 0
