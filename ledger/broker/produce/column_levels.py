@@ -6,14 +6,31 @@ batch only at the feature level at which all members know the column.
 
 from __future__ import annotations
 
-from ledger.batch.header import LOOK_UP_KEYS
+from typing import NamedTuple
+
+from ledger.batch.header import HALF, LOOK_UP_KEYS, TIMED
 from ledger.errors import BusyError, UnsupportedBatchError
 from ledger.state import feature_levels
 
 
+class ColumnLevel(NamedTuple):
+    """A column that needs a feature level. `words` name messages with this column."""
+
+    column: int
+    level: int
+    words: str
+
+
+COLUMN_LEVELS = (
+    ColumnLevel(TIMED, feature_levels.TIMED, "delivery times"),
+    ColumnLevel(HALF, feature_levels.TRANSACTIONS, "transactions"),
+    ColumnLevel(LOOK_UP_KEYS, feature_levels.LOOK_UP_KEYS, "look-up keys"),
+)
+
+
 def needed_level(columns: int) -> int:
     """Return the feature level that a batch with these columns needs, as far as this module decides it."""
-    return feature_levels.LOOK_UP_KEYS if columns & LOOK_UP_KEYS else 0
+    return max((each.level for each in COLUMN_LEVELS if columns & each.column), default=0)
 
 
 def check_level(columns: int, level: int, *, may_rise: bool) -> None:
@@ -23,13 +40,13 @@ def check_level(columns: int, level: int, *, may_rise: bool) -> None:
     Raises UnsupportedBatchError if a member does not support the level, and otherwise BusyError: for example, a cluster
     that has just started raises its level soon, and the producer sends the batch again.
     """
-    needed = needed_level(columns)
-    if level >= needed:
-        return
-    sentence = f"this shard has feature level {level}, and messages with look-up keys need level {needed}"
-    if may_rise:
-        raise BusyError(f"{sentence}: it rises when all its nodes run this version (`ledgermq cluster info`)")
-    raise UnsupportedBatchError(
-        f"{sentence}: some nodes run an older version, upgrade them (`ledgermq cluster info`), or send without look-up "
-        "keys"
-    )
+    for each in COLUMN_LEVELS:
+        if not columns & each.column or level >= each.level:
+            continue
+        sentence = f"this shard has feature level {level}, and {each.words} need level {each.level}"
+        if may_rise:
+            raise BusyError(f"{sentence}: it rises when all its nodes run this version (`ledgermq cluster info`)")
+        raise UnsupportedBatchError(
+            f"{sentence}: some nodes run an older version, upgrade them (`ledgermq cluster info`), or send without "
+            f"{each.words}"
+        )

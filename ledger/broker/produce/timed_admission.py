@@ -4,14 +4,13 @@ arguments, and changes nothing.
     the batch has a column that only the broker makes         InvalidArgumentError
     messages with delivery times are not for `%TIMED`         InvalidArgumentError
     messages of `%TIMED` have no delivery times               InvalidTopicNameError
-    the shard's feature level is below 3                      InvalidArgumentError
     the target topic belongs to the broker                    InvalidTopicNameError
     the target queue does not exist                           UnknownTopicError, UnknownQueueError
     the target queue is in another shard                      InvalidArgumentError
     a delivery time is too far ahead                          InvalidArgumentError
     too many bytes wait in the shard                          BusyError
 
-The last six rules count only for a batch that would be appended. A batch that was committed earlier gets its earlier
+The last five rules count only for a batch that would be appended. A batch that was committed earlier gets its earlier
 result again, even if its target was deleted meanwhile.
 """
 
@@ -68,7 +67,6 @@ def check_timed(
 ) -> None:
     """Raise an error if the batch for `queue` of `%TIMED` must not be appended. `now_ms` is the leader's time, in ms
     since 1970."""
-    state.require_timed()
     target = state.topics.get(timed.topic_id)
     if target is not None and is_system_topic(target.name):
         raise InvalidTopicNameError(f"topic {target.name!r} is internal: messages cannot be delivered to it")

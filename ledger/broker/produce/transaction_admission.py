@@ -1,7 +1,6 @@
 """Decides which batches of producers may wait for the end of a transaction. The first rule that matches is applied:
 
     the topic is not `%HALF`                                  InvalidArgumentError
-    the shard's feature level is too low                      InvalidArgumentError
     the batch says that it is a copy                          InvalidArgumentError
     the target topic is internal, or does not exist           InvalidTopicNameError, UnknownTopicError
     the target queue does not exist                           UnknownQueueError
@@ -41,7 +40,6 @@ def check_half_topic(topic: Topic | None) -> None:
 
 def check_half(half: HalfColumn, queue: int, state: State, projected: Projected, room: TimedRoom) -> None:
     """Raise an error if the half batch for `queue` of `%HALF` must not be appended."""
-    state.require_transactions()
     if half.copy_of is not None:
         raise InvalidArgumentError("only brokers copy half batches: send messages without copies")
     target = state.topics.get(half.topic_id)

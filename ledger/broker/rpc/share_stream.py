@@ -125,6 +125,7 @@ async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest
     member = SharedMember(
         opening.consumer_group, opening.member, {topic.topic_id: topic for topic in topics}, sharing.lookup
     )
+    await turns.wait_for_level()
     turns.join(member)
     return member, turns
 

@@ -40,6 +40,7 @@ from ledger.errors import (
 )
 from ledger.state import TopicQueueId
 from ledger.state.commands import ChangeLeases
+from ledger.state.feature_levels import SHARED_GROUPS
 from ledger.state.lease_table import LeaseResults
 from raft.transport.rare_log import RareLog
 from store import StoreError
@@ -102,6 +103,11 @@ class LeaseTurns:
         return self._dead_letters.moved
 
     # -- members
+
+    async def wait_for_level(self) -> None:
+        """Return when the shard has shared groups, but after about a second at the latest: a cluster that has just
+        started gets its feature level in this time."""
+        await self._replica.feature_level.reach(SHARED_GROUPS)
 
     def join(self, member: SharedMember) -> None:
         """Add a member. Raises LedgerError if this node does not lead, or the group cannot have this member."""

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ledger.batch import BatchHeader, encode
-from ledger.batch.header import KEYS, LOOK_UP_KEYS, TAGS, seal
+from ledger.batch.header import KEYS, TAGS, seal
+from ledger.broker.produce.column_levels import COLUMN_LEVELS
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -38,7 +39,7 @@ from ledger.errors import (
     UnknownTopicError,
     UnsupportedBatchError,
 )
-from ledger.state import BatchRecord, CommittedBatch, Projected, State, feature_levels
+from ledger.state import BatchRecord, CommittedBatch, Projected, State
 from ledger.state.sequence import REMEMBERED_BATCHES
 from ledger.v1 import command_pb2
 from raft.core import Busy, Crowded, NotLeader, Stalled, Transferring
@@ -283,20 +284,21 @@ def test_bytes_that_are_refused(batch: bytes, limit: int, error: type[LedgerErro
     assert decision.kind is error
 
 
-def test_look_up_keys_wait_for_their_feature_level() -> None:
-    def decision(level: int, *, may_rise: bool, columns: int = LOOK_UP_KEYS) -> Decision:
+@pytest.mark.parametrize(("column", "level", "words"), COLUMN_LEVELS)
+def test_columns_wait_for_their_feature_level(column: int, level: int, words: str) -> None:
+    def decision(level: int, *, may_rise: bool, columns: int = column) -> Decision:
         state = State()
         state.topics.create("orders", (0,), 1)
         state.feature_level = level
         batch = replace(BatchHeader.parse(BATCH), first_sequence=0)
         return ProduceDecisions.decide(batch, state, Projected(state), (), None, columns=columns, may_rise=may_rise)
 
-    assert decision(feature_levels.LOOK_UP_KEYS, may_rise=True) == AppendBatch()
-    assert decision(3, may_rise=False, columns=KEYS | TAGS) == AppendBatch()
-    later, never = decision(3, may_rise=True), decision(3, may_rise=False)
+    assert decision(level, may_rise=True) == AppendBatch()
+    assert decision(level - 1, may_rise=False, columns=KEYS | TAGS) == AppendBatch()
+    later, never = decision(level - 1, may_rise=True), decision(level - 1, may_rise=False)
     assert isinstance(later, Refuse)
     assert isinstance(never, Refuse)
-    with pytest.raises(BusyError, match="feature level 3, and messages with look-up keys need level 4: it rises when"):
+    with pytest.raises(BusyError, match=f"feature level {level - 1}, and {words} need level {level}: it rises when"):
         raise later.error()
     with pytest.raises(UnsupportedBatchError, match="some nodes run an older version, upgrade them"):
         raise never.error()

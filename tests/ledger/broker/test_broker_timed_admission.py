@@ -94,14 +94,6 @@ def test_refused(state: State, batch: Sent, timed: TimedColumn | None, kind: typ
         raise decision.error()
 
 
-def test_below_level_3_no_message_waits(state: State) -> None:
-    state.feature_level = feature_levels.TIMED - 1
-    decision = decide(state, timed=column())
-    assert isinstance(decision, Refuse)
-    with pytest.raises(InvalidArgumentError, match=r"feature level 2, and .* need level 3.*`ledgermq cluster info`"):
-        raise decision.error()
-
-
 def test_the_settings_limit_days_and_bytes(state: State) -> None:
     def refusal(room: TimedRoom, *times_ms: int) -> Refuse | AppendBatch:
         timed = column(ORDERS, 1, *times_ms)
