@@ -22,7 +22,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -79,6 +79,9 @@ pythons: $(VENV)/.test ## test the wheel with each Python from 3.11 on that is i
 
 bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
 	$(BIN)/python -m bench.run --scale $(BENCH) $(if $(LONG),--long $(LONG))
+
+bench-features: $(VENV)/.server ## delivery times, transactions, shared groups: each figure beside its target (ONLY="shared rate")
+	$(BIN)/python -m bench.run_features $(if $(ONLY),--only $(ONLY))
 
 bench-peers: $(VENV)/.server ## NATS, Kafka, RocketMQ, RabbitMQ and etcd beside ours: throughput, one after the other (PEERS="nats kafka")
 	$(BIN)/python -m bench.run_peers $(if $(PEERS),--peers $(PEERS))
