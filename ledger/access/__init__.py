@@ -3,6 +3,7 @@
     rules.py      resources, actions, rules, and the decision about one right
     certificate.py  the proof of a user by a client certificate
     rocketmq.py   the signature of RocketMQ's clients
+    forwarded.py  the user for whom a node calls another node
     password.py   what the cluster stores in place of a password (SCRAM-SHA-256)
 
 Shard 0 stores users and rules (`ledger/state/access_table.py`), and every node has a replica of shard 0. Clients, nodes

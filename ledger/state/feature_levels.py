@@ -14,6 +14,7 @@ Two programs of different versions must compute the same state from the same ent
     4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches;
        shared consumer groups: the commands CreateConsumerGroup and ChangeLeases;
        messages with look-up keys: batches with the column LOOK_UP_KEYS
+    5  calls that a node makes for a user
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -22,7 +23,7 @@ stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
 from __future__ import annotations
 
 # The highest level whose rules this program knows.
-LATEST_LEVEL = 4
+LATEST_LEVEL = 5
 
 # From this level on, `State` checks the values of commands (command_checks.py).
 CHECKED_COMMANDS = 1
@@ -36,3 +37,6 @@ TRANSACTIONS = 4
 SHARED_GROUPS = 4
 # From this level on, a leader takes batches with look-up keys (produce_decisions.py).
 LOOK_UP_KEYS = 4
+# From this level of shard 0 on, nodes call other nodes for users, because every node can tell such a call
+# (cluster/node/security/forwarded_callers.py).
+FORWARDED_CALLERS = 5

@@ -238,3 +238,15 @@ class RemoveRocketmqSecretResponse(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class ForwardedCaller(_message.Message):
+    __slots__ = ("user", "since", "token", "policy_index")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    POLICY_INDEX_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    since: int
+    token: bytes
+    policy_index: int
+    def __init__(self, user: _Optional[str] = ..., since: _Optional[int] = ..., token: _Optional[bytes] = ..., policy_index: _Optional[int] = ...) -> None: ...

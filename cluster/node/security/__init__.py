@@ -7,6 +7,7 @@ In reading order:
     certificate_proof.py  proves a node, or a user, by its certificate
     node_identity.py      how this node proves itself to other nodes: by a certificate, by the cluster secret, or not
     node_channel.py       the channels by which a node calls the client services of other nodes
+    forwarded_callers.py  accepts calls that another node makes for a user
     secret_keys.py        encrypts secrets that the log stores, with a key outside the log
     rights_guard.py       the check at the rim of every gRPC method
     local_server.py       serves administrators of the node's machine on a Unix socket

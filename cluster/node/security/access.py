@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from cluster.node.runtime import Runtime
 from cluster.node.security.certificate_proof import proven_uris
 from cluster.node.security.certificates import CertificateWatch
-from cluster.node.security.rights_guard import NodeCallers, RightsGuard
+from cluster.node.security.forwarded_callers import NodeCallers
+from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.security.secret_keys import SecretKeyError, SecretKeyFile
 from cluster.node.settings import NodeSettings, SettingsError
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import LOCAL_OPERATOR
 from ledger.broker.access.first_administrator import make_first_administrator
+from ledger.broker.access.forwarding import Forwarding
 from ledger.broker.access.rocketmq_secrets import RocketmqSecrets, SecretKeys
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
@@ -61,6 +63,8 @@ class NodeAccess:
             random_bytes,
         )
         self.authorizer = authorizer if settings.authentication else None
+        # Names the users for whom this node calls other nodes. Without `authentication`, nodes ask nobody for a name.
+        self.forwarding = Forwarding(replicas, authorizer) if settings.authentication else None
         guard = partial(
             RightsGuard,
             replicas,

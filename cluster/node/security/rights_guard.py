@@ -1,6 +1,7 @@
 """Checks at the rim of a node that the caller of every gRPC method is proven, and has the rights that the method needs.
 
     metadata "authorization: Bearer TOKEN"  ──>  the session of this connection  ──>  the caller
+    metadata "ledgermq-caller"              ──>  the user for whom a node calls (forwarded_callers.py)
     method and request                      ──>  the rights that are needed (ledger/broker/rpc/rights.py)
     caller and rights                       ──>  the method runs, UNAUTHENTICATED or PERMISSION_DENIED
 
@@ -14,11 +15,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import grpc
 from grpc import aio
 
+from cluster.node.security.forwarded_callers import ForwardedCallers, NodeCallers, header_of
 from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import ANYBODY, REMOVED_NODE, Caller, set_present_caller
@@ -39,17 +41,6 @@ FOR_CLIENTS = "/ledger.v1."
 FOR_NODES = "/raft.v1.Raft/"
 UNPROVEN_NODE = "the call has no valid proof of a node of this cluster"
 UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
-
-
-class NodeCallers(Protocol):
-    """An interface: tells which calls come from nodes of the cluster."""
-
-    @property
-    def are_needed(self) -> bool:
-        """False if nodes do not prove themselves."""
-
-    def node_of(self, context: Any) -> int:
-        """Return the number of the node that makes the call, or 0 if the caller has not proven that it is a node."""
 
 
 class RightsGuard(aio.ServerInterceptor):
@@ -77,6 +68,7 @@ class RightsGuard(aio.ServerInterceptor):
         self._authorizer = authorizer
         self._sessions = sessions
         self._proofs = proofs
+        self._forwarded = ForwardedCallers(replicas, authorizer, proofs)
         self._authentication = authentication
         self._needed = needed
         self._refused_log = RareLog(log, monotonic_s)
@@ -103,7 +95,7 @@ class RightsGuard(aio.ServerInterceptor):
         needed = self._needed.get(method)
         try:
             if method.startswith(FOR_CLIENTS):
-                self._proven_caller(method, needed, context)
+                await self._proven_caller(method, needed, context)
             elif method.startswith(FOR_NODES) and self._proofs.are_needed and not self._proofs.node_of(context):
                 raise AuthenticationError(UNPROVEN_NODE)
         except LedgerError as error:
@@ -152,7 +144,7 @@ class RightsGuard(aio.ServerInterceptor):
         lacks a right."""
         caller: Caller | None = None
         try:
-            caller = self._proven_caller(method, needed, context)
+            caller = await self._proven_caller(method, needed, context)
             if caller is ANYBODY:
                 return caller
             if caller is REMOVED_NODE:
@@ -168,7 +160,7 @@ class RightsGuard(aio.ServerInterceptor):
         set_present_caller(caller)
         return caller
 
-    def _proven_caller(self, method: str, needed: Needed | None, context: Context) -> Caller:
+    async def _proven_caller(self, method: str, needed: Needed | None, context: Context) -> Caller:
         """Return the caller as the metadata of the call proves it, or ANYBODY if the method asks for no rights. Raises
         LedgerError."""
         if self._everybody is not None and needed is not None and needed.nodes != "only":
@@ -176,6 +168,10 @@ class RightsGuard(aio.ServerInterceptor):
         if needed is not None:
             if not needed.proof:
                 return ANYBODY
+            if self._authentication and (header := header_of(context)):
+                if not needed.may_be_forwarded or needed.nodes == "only":
+                    raise PermissionDeniedError(f"no node may call {method} for a user")
+                return await self._forwarded.caller(header, context)
             if (node := self._node(needed, context)) is not None:
                 return node
             if not self._authentication and needed.nodes != "only":

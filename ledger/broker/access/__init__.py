@@ -8,6 +8,7 @@ In reading order:
     proofs.py         the proof of a caller: SCRAM-SHA-256, a delegated token, or a client certificate
     users.py          changes users and rules, in shard 0
     rocketmq_secrets.py  makes RocketMQ secrets, and proves a caller by one
+    forwarding.py     names the user for whom this node calls other nodes
     first_administrator.py  makes the first administrator of a new cluster
     audit.py          one log line for each administrative act
 """

@@ -92,11 +92,14 @@ class Authorizer:
         return allowed and (token is None or decide(token.rules, action, resource).allowed)
 
     def check_caller(self, caller: Caller) -> None:
-        """Raise AuthenticationError if the caller's proof has ended, and UnavailableError if this node cannot know."""
+        """Raise AuthenticationError if the caller's proof has ended, PermissionDeniedError if a node calls for the user
+        that was removed, and UnavailableError if this node cannot know."""
         if caller.has_every_right:
             return
         access = self.access
         self._check_fresh()
+        if caller.node and not self._replicas.lists_node(caller.node):
+            raise PermissionDeniedError(f"node {caller.node} was removed from this cluster, so it calls for nobody")
         user = access.users.get(caller.user)
         if user is None or user.since != caller.since:
             raise AuthenticationError(ENDED)

@@ -20,11 +20,14 @@ class Caller:
     since: int = 0
     # If the caller proved itself with a delegated token.
     token: DelegatedToken | None = None
+    # The node that calls for the user, or 0 if the user calls.
+    node: int = 0
     # True: the node has no authentication, and asks for no rights.
     has_every_right: bool = False
 
     def __str__(self) -> str:
-        return self.user if self.token is None else f"{self.user} (by a delegated token)"
+        user = self.user if self.token is None else f"{self.user} (by a delegated token)"
+        return f"{user} (by node {self.node})" if self.node else user
 
 
 ANYBODY = Caller("anybody", has_every_right=True)

@@ -8,7 +8,7 @@ themselves, with `present_caller` (ledger/broker/access/callers.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
@@ -40,6 +40,9 @@ class Needed:
     nodes: Literal["no", "too", "only"] = "no"
     # True: the call is an administrative act, which the audit log records.
     is_audited: bool = False
+    # Whether a node may call the method for a user, as the front for RocketMQ's clients does. Administrators call
+    # themselves.
+    may_be_forwarded: bool = True
 
 
 ANYBODY = Needed(proof=False)
@@ -195,9 +198,12 @@ _OF_SECURITY = {
     "RemoveRocketmqSecret": Needed(is_audited=True),
 }
 
+# The services for administrators, and for proofs.
+_NEVER_FORWARDED = ("Operations", "Security")
+
 # The method's full name, such as "/ledger.v1.Broker/Fetch" -> what it needs.
 NEEDED: dict[str, Needed] = {
-    f"/ledger.v1.{service}/{method}": needed
+    f"/ledger.v1.{service}/{method}": replace(needed, may_be_forwarded=service not in _NEVER_FORWARDED)
     for service, methods in (
         ("Broker", _OF_BROKER),
         ("ConsumerGroups", _OF_GROUPS),
