@@ -11,6 +11,8 @@ DEFAULT_LEASE_MS = 30_000
 # What one receive can get. One message more is handed out if it is larger than the bytes.
 MAX_RECEIVED = 1_000
 MAX_RECEIVED_BYTES = 4 << 20
+# The text of a filter.
+MAX_FILTER_CHARACTERS = 4_096
 # The longest time that a receive waits at a broker.
 MAX_WAIT_MS = 60_000
 

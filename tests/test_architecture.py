@@ -139,7 +139,7 @@ def cycles(graph: Mapping[Path, set[Path]]) -> list[list[Path]]:
 
 def test_clients_are_light() -> None:
     """The clients import neither Raft, nor the store, nor the libraries of a node."""
-    for heavy in ("raft", "store", "ledger.broker", "ledger.state", "uvloop", "aiohttp", "pydantic"):
+    for heavy in ("raft", "store", "ledger.broker", "ledger.filters", "ledger.state", "uvloop", "aiohttp", "pydantic"):
         assert importers(heavy, "ledger/client", "ledger/batch") == set()
 
 
@@ -182,6 +182,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("ledger/spark/",),
     "matplotlib": ("ledger/report/figures.py", "ledger/validation/report/plots.py", "chaos/live/report/plots.py"),
     "jinja2": ("ledger/report/page.py",),
+    "lark": ("ledger/filters/",),
     "docker": ("chaos/live/hosts/", "cluster/local/container", "cluster/local/engine.py"),
     "grpc": (
         *RIM_OF_RAFT,

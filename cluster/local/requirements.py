@@ -12,7 +12,7 @@ from pathlib import Path
 from cluster.local.plan import DevError
 
 # The packages of the extra `server`, by the names under which a node imports them.
-SERVER_PACKAGES = ("aiohttp", "cryptography", "prometheus_client", "pydantic_settings", "structlog", "uvloop")
+SERVER_PACKAGES = ("aiohttp", "cryptography", "lark", "prometheus_client", "pydantic_settings", "structlog", "uvloop")
 # A log allocates the segment in use and the next one when it is created.
 _SEGMENTS = 2
 # For indexes, checkpoints and logs of one node.

@@ -120,6 +120,24 @@ class HeaderColumn:
         pairs = zip(self.names.some(items), self.values.some(items), strict=True)
         return [list(islice(pairs, len(each))) for each in ranges]
 
+    def named(self, places: Sequence[int], names: Iterable[bytes]) -> dict[bytes, list[bytes | None]]:
+        """Return for each of these names the value in each message at `places`, in this order, and None for a message
+        without it. If a message has a name twice, the last value counts. Only these values are read."""
+        found: dict[bytes, list[bytes | None]] = {name: [None] * len(places) for name in names}
+        at = np.array(places, np.int64)
+        firsts, ends = self.offsets[at], self.offsets[at + 1]
+        messages = np.repeat(np.arange(len(places)), ends - firsts).tolist()
+        items = list(chain.from_iterable(map(range, firsts.tolist(), ends.tolist())))
+        wanted = [
+            (message, item, name)
+            for message, item, name in zip(messages, items, self.names.some(items), strict=True)
+            if name in found
+        ]
+        values = self.values.some([item for _, item, _ in wanted])
+        for (message, _, name), value in zip(wanted, values, strict=True):
+            found[name][message] = value
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class LookUpKeyColumn:
