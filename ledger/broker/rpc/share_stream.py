@@ -87,21 +87,25 @@ async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[
     )
     try:
         await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+        turns.leave(member)
+        if reader.done() and not reader.cancelled() and isinstance(refused := reader.exception(), LedgerError):
+            on_refused(refused)
+            # The writer may be in the middle of an answer, and gRPC sends one message of a stream at a time.
+            member.answer(Answer(0, error=refused))
+            await asyncio.wait((writer,))
     finally:
         turns.leave(member)
         for task in (reader, writer):
             task.cancel()
-        results = await asyncio.gather(reader, writer, return_exceptions=True)
-    for result in results:
-        if isinstance(result, LedgerError):
-            on_refused(result)
-            await context.write(consumer_group_pb2.ShareResponse(error=to_wire(result)))
-        elif isinstance(result, StalledError):
-            await context.abort(
-                StatusCode.RESOURCE_EXHAUSTED,
-                f"the client read no answer of this stream for {STALLED_S:.0f} s: read the answers, and open a new "
-                "stream",
-            )
+        _, ended = await asyncio.gather(reader, writer, return_exceptions=True)
+    if isinstance(ended, LedgerError):
+        on_refused(ended)
+        await context.write(consumer_group_pb2.ShareResponse(error=to_wire(ended)))
+    elif isinstance(ended, StalledError):
+        await context.abort(
+            StatusCode.RESOURCE_EXHAUSTED,
+            f"the client read no answer of this stream for {STALLED_S:.0f} s: read the answers, and open a new stream",
+        )
 
 
 async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest) -> tuple[SharedMember, LeaseTurns]:

@@ -38,6 +38,9 @@ class Client:
         self.requests: asyncio.Queue[ShareRequest] = asyncio.Queue()
         self.responses: list[ShareResponse] = []
         self.ended: grpc.StatusCode | None = None
+        self.may_send = asyncio.Event()
+        self.may_send.set()
+        self._is_sending = False
         for request in requests:
             self.requests.put_nowait(request)
 
@@ -46,6 +49,10 @@ class Client:
         return request if request.number else aio.EOF
 
     async def write(self, response: ShareResponse) -> None:
+        assert not self._is_sending, "gRPC sends one message of a stream at a time"
+        self._is_sending = True
+        await self.may_send.wait()  # if this is cancelled, gRPC goes on sending
+        self._is_sending = False
         self.responses.append(response)
 
     async def abort(self, code: grpc.StatusCode, details: str) -> None:
@@ -132,6 +139,21 @@ async def test_a_stream_reads_no_further_request_while_too_many_wait() -> None:
         await settled()
         assert [response.number for response in client.responses if response.has_received] == [2, 3, 4, 5]
         assert client.requests.qsize() == 6
+
+
+async def test_a_request_that_is_refused_while_an_answer_is_sent_is_told_behind_it() -> None:
+    client = Client(OPEN, ShareRequest(number=2, receive=Receive()))
+    client.may_send.clear()
+    node = Node(LeasingLeader())
+    async with node.serving(client):
+        assert not client.responses
+        client.may_send.set()
+        await settled()
+    opened, refused = client.responses
+    assert opened.number == 1
+    assert not opened.HasField("error")
+    assert "lease" in refused.error.message
+    assert len(node.refused) == 1
 
 
 async def test_changes_wait_while_the_shard_has_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
