@@ -107,11 +107,11 @@ class TransactionProgram:
     async def _transact(self, producer: AsyncProducer) -> None:
         random, program = self._random, self._number()
         transaction = producer.transaction(random.choice(self._load.topics), group=GROUP)
-        sends = [self._send(transaction, program) for _ in range(random.choice((1, 1, 2, 3)))]
+        count = random.choice((1, 1, 2, 3))
         if random.random() < 0.5:
-            all_sent = all(await asyncio.gather(*sends))
+            all_sent = all(await asyncio.gather(*[self._send(transaction, program) for _ in range(count)]))
         else:
-            all_sent = all([await send for send in sends])
+            all_sent = all([await self._send(transaction, program) for _ in range(count)])
         await asyncio.sleep(random.choice((0.0, 0.0, random.uniform(0, 10))))
         commit = self._truth.decide(program, commit=all_sent and random.random() < 0.7)
         if random.random() >= DIES:

@@ -18,6 +18,7 @@ from ledger.broker.rpc.produce_stream import StalledError
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import (
+    END,
     MAX_TAGS,
     Answer,
     ChangeRequest,
@@ -88,10 +89,13 @@ async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[
     try:
         await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
         turns.leave(member)
-        if reader.done() and not reader.cancelled() and isinstance(refused := reader.exception(), LedgerError):
-            on_refused(refused)
-            # The writer may be in the middle of an answer, and gRPC sends one message of a stream at a time.
-            member.answer(Answer(0, error=refused))
+        if reader.done() and not reader.cancelled():
+            refused = reader.exception()
+            if isinstance(refused, LedgerError):
+                on_refused(refused)
+                member.answer(Answer(0, error=refused))
+            # The writer may be in the middle of an answer, and gRPC can send nothing else before this answer is sent.
+            member.answer(END)
             await asyncio.wait((writer,))
     finally:
         turns.leave(member)
@@ -199,7 +203,7 @@ def wanted_receive(number: int, wire: consumer_group_pb2.Receive) -> Receive:
 
 
 async def send_answers(sharing: Sharing, member: SharedMember, opening: int, context: Context) -> None:
-    """Send the answers of a member, until one has an error. Raises StalledError if the client reads none, and
+    """Send the answers of a member, until `END` or an error. Raises StalledError if the client reads none, and
     LedgerError if the member may not read a topic any more."""
     await write(context, consumer_group_pb2.ShareResponse(number=opening))
     while True:
@@ -207,6 +211,8 @@ async def send_answers(sharing: Sharing, member: SharedMember, opening: int, con
             member.has_answers.clear()
             await member.has_answers.wait()
         answer = member.next_answer()
+        if answer is END:
+            return
         if answer.received:  # the right may have ended while the receive waited
             sharing.check_rights(member.consumer_group, member.topics)
         await write(context, to_response(answer))

@@ -35,6 +35,8 @@ from ledger.v1 import transaction_pb2, transaction_pb2_grpc
 UNREADABLE = "this node cannot read the data"
 # How long a stream may wait before it names its producer group.
 FIRST_S = 10.0
+# How long a check that is being sent may take when its stream ends.
+STALLED_S = 10.0
 
 
 class TransactionShard(Protocol):
@@ -143,14 +145,15 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
             return
         questions = asyncio.create_task(_ask(checker, context), name="checks of transactions")
         try:
-            while (answer := await context.read()) is not aio.EOF:
-                if answer.outcome not in _OUTCOMES:
-                    await context.abort(StatusCode.INVALID_ARGUMENT, "an answer is commit, rollback or unknown")
-                checker.answered(answer.check, _OUTCOMES[answer.outcome])
+            is_valid = await _read_answers(checker, context)
         finally:
             self._checkers.remove(checker)
+            # gRPC can send nothing else before the check is sent that it is sending.
+            await asyncio.wait((questions,), timeout=STALLED_S)
             questions.cancel()
             await asyncio.gather(questions, return_exceptions=True)
+        if not is_valid:
+            await context.abort(StatusCode.INVALID_ARGUMENT, "an answer is commit, rollback or unknown")
 
     def _check_group(self, caller: Caller, group: str) -> None:
         if self._authorizer is not None:
@@ -199,10 +202,18 @@ _OUTCOMES = {transaction_pb2.UNKNOWN: None, transaction_pb2.COMMIT: True, transa
 
 
 async def _ask(checker: Checker, context: Context) -> None:
-    """Send the checks of one producer, until the task is cancelled."""
-    while True:
-        number, asked = await checker.questions.get()
-        await context.write(_check(number, asked))
+    """Send the checks of one producer, until it gets no other."""
+    while (question := await checker.questions.get()) is not None:
+        await context.write(_check(*question))
+
+
+async def _read_answers(checker: Checker, context: Context) -> bool:
+    """Read the answers of one producer, until it ends the stream. Return False at an answer that is not valid."""
+    while (answer := await context.read()) is not aio.EOF:
+        if answer.outcome not in _OUTCOMES:
+            return False
+        checker.answered(answer.check, _OUTCOMES[answer.outcome])
+    return True
 
 
 def _check(number: int, asked: AskedTransaction) -> transaction_pb2.TransactionCheck:

@@ -71,6 +71,10 @@ class Answer:
         return sum(len(batch.body) for batch in self.received or ())
 
 
+# Behind this answer, the stream has no other.
+END = Answer(0)
+
+
 @dataclass(eq=False)
 class SharedMember:
     """One stream of a member. The stream sends the answers of `outbox`, and ends after an error."""

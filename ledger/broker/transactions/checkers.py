@@ -43,8 +43,8 @@ class Checker:
         topic."""
         self.group = group
         self.may_see = may_see
-        # Checks that are to be sent, with their numbers.
-        self.questions: asyncio.Queue[tuple[int, AskedTransaction]] = asyncio.Queue()
+        # Checks that are to be sent, with their numbers. None: the producer gets no other.
+        self.questions: asyncio.Queue[tuple[int, AskedTransaction] | None] = asyncio.Queue()
         self._answers: dict[int, asyncio.Future[bool | None]] = {}
         self._numbers = count(1)
 
@@ -71,6 +71,7 @@ class Checker:
         """End all checks, because the producer has disconnected."""
         for answer in list(self._answers.values()):
             end(answer, UnavailableError("the producer that was asked has disconnected"))
+        self.questions.put_nowait(None)
 
 
 class Checkers:

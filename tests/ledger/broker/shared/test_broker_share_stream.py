@@ -156,6 +156,16 @@ async def test_a_request_that_is_refused_while_an_answer_is_sent_is_told_behind_
     assert len(node.refused) == 1
 
 
+async def test_a_stream_that_its_client_ends_sends_its_answer_to_the_end() -> None:
+    client = Client(OPEN, ShareRequest())
+    client.may_send.clear()
+    stream = asyncio.create_task(Node(LeasingLeader()).serve(client))
+    await settled()
+    client.may_send.set()
+    await stream
+    assert [response.number for response in client.responses] == [1]
+
+
 async def test_changes_wait_while_the_shard_has_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_turns, "MAX_WAITING_CHANGES", 2)
     leader = LeasingLeader()
