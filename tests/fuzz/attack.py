@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import chain, count, product
 from random import Random
 from typing import Any, cast
 
@@ -56,9 +57,12 @@ class Attack:
         self.defects: deque[Defect] = deque(maxlen=20)
 
     async def run(self, attackers: int = 12) -> None:
+        """Call each method in the name of each caller once, and then random methods, until the task is cancelled."""
+        pairs = list(product(self._callers, self._targets))
+        Random(self._seed).shuffle(pairs)
         async with asyncio.TaskGroup() as group:
             for number in range(attackers):
-                group.create_task(self._call_methods(Random(f"{self._seed}/{number}")))
+                group.create_task(self._call_methods(pairs[number::attackers], Random(f"{self._seed}/{number}")))
 
     async def replay(self, defects: Sequence[Defect]) -> None:
         """Send the calls again that ended with these defects."""
@@ -70,9 +74,9 @@ class Attack:
                 for number in range(len(by_name[defect.caller])):
                     await self._call(by_name[defect.caller], number, by_path[defect.path], requests, (), Random(1))
 
-    async def _call_methods(self, random: Random) -> None:
-        while True:
-            caller, method = random.choice(self._callers), random.choice(self._targets)
+    async def _call_methods(self, first: Sequence[tuple[Caller, MethodDescriptor]], random: Random) -> None:
+        more = ((random.choice(self._callers), random.choice(self._targets)) for _ in count())
+        for caller, method in chain(first, more):
             plausible = self._harmless if method.name in _REMOVING else self._plausible
             messages = HostileMessages(random, plausible)
             requests = [self._request(method, messages)]

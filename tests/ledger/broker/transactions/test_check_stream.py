@@ -45,7 +45,9 @@ class Client:
         raise AbortedError(code)
 
 
-@pytest.mark.parametrize("last", [None, transaction_pb2.CheckAnswer(check=1, outcome=9)], ids=["end", "no outcome"])
+@pytest.mark.parametrize(
+    "last", [None, transaction_pb2.CheckAnswer(check=1, outcome=cast(Any, 9))], ids=["end", "no outcome"]
+)
 async def test_a_stream_ends_when_its_check_is_sent(last: transaction_pb2.CheckAnswer | None) -> None:
     checkers, client, unused = Checkers(), Client(), cast(Any, SimpleNamespace())
     service = TransactionService({}, unused, unused, checkers)
