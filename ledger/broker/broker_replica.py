@@ -40,6 +40,7 @@ from ledger.broker.produce.produce_decisions import (
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedLimits, TimedRoom
 from ledger.broker.retention.log_holds import LogHolds
+from ledger.broker.shared.lease_clock import LeaseClock
 from ledger.broker.timed.applied_timed import AppliedTimed
 from ledger.errors import (
     BusyError,
@@ -138,10 +139,7 @@ class BrokerReplica:
         self._command_results: dict[int, AppliedResult] = {}
         # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
         self.streams_reopened = 0
-        # The append time of the last batch or command that this node applied, and of the last one before it began to
-        # lead, in ms since 1970. 0: none since its start.
-        self._append_time_ms = 0
-        self.append_time_before_ms = 0
+        self._lease_clock = LeaseClock(monotonic_s)
         # The last disk failure that was logged; empty after a success.
         self._logged_failure = ""
         self._divergence_log = RareLog(log, monotonic_s)
@@ -208,8 +206,6 @@ class BrokerReplica:
             ) from bug
 
     def _apply(self, header: Header, body: memoryview) -> None:
-        if header.kind in (EntryKind.BATCH, EntryKind.COMMAND):
-            self._append_time_ms = header.append_time_ms
         match header.kind:
             case EntryKind.BATCH:
                 self._applied.apply_batch(header, body)
@@ -275,7 +271,7 @@ class BrokerReplica:
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
-        self.append_time_before_ms = self._append_time_ms
+        self._lease_clock.begin(self.state.shared.leases.time_ms)
         self.on_change()
         self.timed.on_news()
         self.on_transaction_news()
@@ -588,6 +584,11 @@ class BrokerReplica:
     def leading_term(self) -> int:
         """The current term if this node leads and has applied its no-op, otherwise 0."""
         return self.driver.raft.term if self._projected is not None else 0
+
+    @property
+    def lease_time_ms(self) -> int:
+        """The lease time: the present one if this node leads, and otherwise that of the last applied entry."""
+        return self._lease_clock.now_ms() if self.knows_the_end else self.state.shared.leases.time_ms
 
     async def confirm_leadership(self) -> None:
         """Make a read index: return when this node has applied every entry that was committed at the time of the

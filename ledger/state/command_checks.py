@@ -45,7 +45,7 @@ from ledger.state.commands import (
     TopicOpened,
 )
 from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
-from ledger.state.lease_table import LeaseChange
+from ledger.state.lease_table import MAX_LEASE_TIME_MS, LeaseChange
 from ledger.state.shard_table import MAX_SHARDS
 from ledger.state.transaction_table import HERE, HalfName, check_halves
 from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name
@@ -198,9 +198,13 @@ def _check_mode(mode: GroupMode) -> None:
 
 
 def _check_leases(command: ChangeLeases) -> None:
-    if not 1 <= len(command.queues) <= MAX_LEASE_QUEUES:
+    if not 0 <= command.time_ms <= MAX_LEASE_TIME_MS:
         raise InvalidArgumentError(
-            f"Leases of {len(command.queues)} queues were given: change 1 to {MAX_LEASE_QUEUES} at a time."
+            f"{command.time_ms} is no lease time: a lease time is a number of ms from 0 to {MAX_LEASE_TIME_MS}."
+        )
+    if len(command.queues) > MAX_LEASE_QUEUES:
+        raise InvalidArgumentError(
+            f"Leases of {len(command.queues)} queues were given: change at most {MAX_LEASE_QUEUES} at a time."
         )
     if sum(len(each.changes) for each in command.queues) > MAX_LEASE_CHANGES:
         raise InvalidArgumentError(f"A command can change leases at most {MAX_LEASE_CHANGES} times.")

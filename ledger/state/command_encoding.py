@@ -217,7 +217,8 @@ def _leases_to_wire(command: ChangeLeases) -> command_pb2.ChangeLeases:
                 changes=[command_pb2.LeaseChange(**change._asdict()) for change in each.changes],
             )
             for each in command.queues
-        ]
+        ],
+        time_ms=command.time_ms,
     )
 
 
@@ -237,7 +238,8 @@ def _leases_from_wire(wire: command_pb2.ChangeLeases) -> ChangeLeases:
                 ),
             )
             for each in wire.queues
-        )
+        ),
+        wire.time_ms,
     )
 
 

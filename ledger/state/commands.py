@@ -392,9 +392,12 @@ class QueueLeases(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeLeases:
-    """Change the leases of one or more consumer groups in queues of this shard, in the order of `queues`."""
+    """Move the lease time of the shard to `time_ms`, and change the leases of consumer groups in queues of this shard,
+    in the order of `queues`. Without queues only the lease time moves."""
 
     queues: tuple[QueueLeases, ...]
+    # The lease time at which the leader made the command.
+    time_ms: int
 
 
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic

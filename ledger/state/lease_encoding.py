@@ -4,7 +4,7 @@ on (encoding.py).
 All numbers are little-endian. Names are in UTF-8 and follow the record that has their bytes.
 
     +-------------------------+----------------------+------------------+-----------------------+---------+
-    | number of modes; modes  | last change (ms) i64 | number of groups | each group            | ...     |
+    | number of modes; modes  | lease time (ms) i64  | number of groups | each group            | ...     |
     +-------------------------+----------------------+------------------+-----------------------+---------+
     mode      created u64, flags u32 (1: shared, 2: order by key), attempts u32, bytes of the name; sorted by name
     group     created u64, number of windows u32, bytes of the name; its windows              sorted by name
@@ -26,7 +26,7 @@ from ledger.state.lease_window import MAX_WINDOW, SLOT, LeaseWindow
 
 _COUNT = struct.Struct("<I")
 _MODE = struct.Struct("<QIII")
-_CHANGED = struct.Struct("<qI")
+_TIME = struct.Struct("<qI")
 _GROUP = struct.Struct("<QII")
 _WINDOW = struct.Struct("<IIQQI")
 _SHARED, _BY_KEY = 1, 2
@@ -41,7 +41,7 @@ def encode_leases(modes: GroupModes, table: LeaseTable) -> bytes:
         flags = _SHARED * mode.is_shared | _BY_KEY * mode.by_key
         parts += (_MODE.pack(mode.created, flags, mode.max_attempts, len(name)), name)
     groups = list(table)
-    parts.append(_CHANGED.pack(table.changed_ms, len(groups)))
+    parts.append(_TIME.pack(table.time_ms, len(groups)))
     for consumer_group, group in groups:
         name = consumer_group.encode()
         parts += (_GROUP.pack(group.created, len(group.windows), len(name)), name)
@@ -59,8 +59,8 @@ def decode_leases(data: bytes) -> tuple[GroupModes, LeaseTable]:
     reader = _Reader(data)
     (count,) = reader.take(_COUNT)
     modes = GroupModes([_mode(reader) for _ in range(count)])
-    table = LeaseTable()
-    table.changed_ms, groups = reader.take(_CHANGED)
+    time_ms, groups = reader.take(_TIME)
+    table = LeaseTable(time_ms)
     for _ in range(groups):
         created, windows, size = reader.take(_GROUP)
         name = reader.text(size)

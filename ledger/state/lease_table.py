@@ -5,6 +5,10 @@ changes of one turn of the leader are one entry (`ChangeLeases`): acknowledgemen
 new leases. This table decides whether a change counts, so replicas agree about it, and a leader that was replaced
 cannot hand a message out that another member has.
 
+Leases end at a *lease time*: milliseconds that the leaders of this shard have counted one after another, each on its
+steady clock. Every change carries the lease time at which the leader made it. A new leader counts on from the lease
+time of the state, so the lease time never runs faster than a steady clock, whoever leads. Wall clocks do not matter.
+
 A consumer group is created in the shard of its coordinator, and the index of that entry travels with every change. A
 newer index replaces everything that the table knows of the group, and an older index is refused. So a leader that has
 not heard of a deletion cannot bring the old group back.
@@ -21,6 +25,8 @@ from ledger.errors import ConsumerFencedError, GroupFullError, LedgerError
 from ledger.state.consumer_group_table import TopicQueueId
 from ledger.state.lease_window import MAX_WINDOW, Lease, LeaseWindow
 
+# About 285,000 years. A float holds it exactly, and the end of the longest lease is far from the limit of 64 bits.
+MAX_LEASE_TIME_MS = (1 << 53) - 1
 # Windows of all consumer groups together.
 MAX_LEASED_QUEUES = 50_000
 # Offsets in all windows of the shard together. The memory of a slot is 32 bytes.
@@ -40,8 +46,8 @@ class ChangeKind(IntEnum):
 
 class LeaseChange(NamedTuple):
     """A change of the messages [first, first + size) of one queue. `lease` and `resets` are those of the handle, for
-    the kinds that need one. `duration_ms` is the length of the lease, or of the delay, from the append time on.
-    `receipt` is the attempt id of a receive."""
+    the kinds that need one. `duration_ms` is the length of the lease, or of the delay, from the lease time of
+    the command on. `receipt` is the attempt id of a receive."""
 
     kind: ChangeKind
     first: int
@@ -58,12 +64,12 @@ LeaseResult = tuple[int, ...] | LedgerError
 
 @dataclass(frozen=True, slots=True)
 class LeaseResults:
-    """The result of `ChangeLeases`, with one item for each queue of the command. `index` and `append_time_ms` are those
-    of the entry."""
+    """The result of `ChangeLeases`, with one item for each queue of the command. `index` is that of the entry, and
+    `time_ms` the lease time at which it was applied."""
 
     queues: tuple[LeaseResult, ...]
     index: int
-    append_time_ms: int
+    time_ms: int
 
 
 @dataclass(slots=True)
@@ -77,10 +83,12 @@ class LeasedGroup:
 class LeaseTable:
     """The windows of all shared consumer groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, time_ms: int = 0) -> None:
         self._groups: dict[str, LeasedGroup] = {}
-        # The append time of the last change, in ms since 1970.
-        self.changed_ms = 0
+        # The lease time of the last `ChangeLeases`.
+        self.time_ms = time_ms
+        # No lease or delay of an open message ends after this lease time. It may be too late, and is not in a snapshot.
+        self._latest_end_ms = 0
         # Sums over all windows: how many there are, and their offsets.
         self._windows = 0
         self._offsets = 0
@@ -101,11 +109,22 @@ class LeaseTable:
         """The number of offsets in all windows."""
         return self._offsets
 
+    @property
+    def has_running_leases(self) -> bool:
+        """False if every lease and every delay of an open message has ended. Then it does not matter how far the lease
+        time of the state is behind."""
+        return self._offsets > 0 and self._latest_end_ms > self.time_ms
+
+    def advance(self, time_ms: int) -> None:
+        """Move the lease time. It never goes back."""
+        self.time_ms = max(self.time_ms, time_ms)
+
     def put(self, consumer_group: str, created: int, queue: TopicQueueId, window: LeaseWindow) -> None:
         """Add a window that a snapshot contains."""
         self._groups.setdefault(consumer_group, LeasedGroup(created)).windows[queue] = window
         self._windows += 1
         self._offsets += len(window)
+        self._latest_end_ms = max(self._latest_end_ms, int(window.slots["free_ms"].max(initial=0)))
 
     def put_group(self, consumer_group: str, created: int) -> None:
         """Add a group without windows that a snapshot contains."""
@@ -134,16 +153,13 @@ class LeaseTable:
         self.put(consumer_group, created, queue, window)
         return window
 
-    def change(
-        self, window: LeaseWindow, changes: Iterable[LeaseChange], *, index: int, now_ms: int, end: int
-    ) -> tuple[int, ...]:
-        """Apply changes to a window, in their order. Return for each change how many messages it changed: 0 means that
-        the change does not count. `index` and `now_ms` are index and append time of the entry, and `end` is the offset
-        that the queue's next message gets."""
-        self.changed_ms = now_ms
+    def change(self, window: LeaseWindow, changes: Iterable[LeaseChange], *, index: int, end: int) -> tuple[int, ...]:
+        """Apply changes to a window, in their order, at the present lease time. Return for each change how many
+        messages it changed: 0 means that the change does not count. `index` is that of the entry, and `end` is the
+        offset that the queue's next message gets."""
         before = len(window)
-        room = MAX_OPEN_OFFSETS - self._offsets + before
-        results = tuple([_apply(window, each, index, now_ms, end, min(room, MAX_WINDOW)) for each in changes])
+        most = min(MAX_OPEN_OFFSETS - self._offsets + before, MAX_WINDOW)
+        results = tuple([self._apply(window, each, index, end, most) for each in changes])
         window.changed()
         self._offsets += len(window) - before
         return results
@@ -179,28 +195,28 @@ class LeaseTable:
         window.changed()
         self._offsets += len(window) - before
 
-
-def _apply(window: LeaseWindow, change: LeaseChange, index: int, now_ms: int, end: int, most: int) -> int:
-    kind, first, size, lease, resets, duration_ms, receipt = change
-    until_ms = now_ms + duration_ms
-    if kind in (ChangeKind.LEASE, ChangeKind.SKIP):
-        if first + size > end:
+    def _apply(self, window: LeaseWindow, change: LeaseChange, index: int, end: int, most: int) -> int:
+        kind, first, size, lease, resets, duration_ms, receipt = change
+        now_ms, until_ms = self.time_ms, self.time_ms + duration_ms
+        self._latest_end_ms = max(self._latest_end_ms, until_ms)
+        if kind in (ChangeKind.LEASE, ChangeKind.SKIP):
+            if first + size > end:
+                return 0
+            window.changed()
+            passes_all = kind is ChangeKind.SKIP and first <= window.begin and first + size >= window.end
+            if not passes_all and first + size - window.begin > most:
+                return 0
+            if kind is ChangeKind.SKIP:
+                return window.skip(first, size)
+            return window.lease(first, size, Lease(index, until_ms, receipt), now_ms)
+        if resets != window.resets:
             return 0
-        window.changed()
-        passes_all = kind is ChangeKind.SKIP and first <= window.begin and first + size >= window.end
-        if not passes_all and first + size - window.begin > most:
-            return 0
-        if kind is ChangeKind.SKIP:
-            return window.skip(first, size)
-        return window.lease(first, size, Lease(index, until_ms, receipt), now_ms)
-    if resets != window.resets:
-        return 0
-    match kind:
-        case ChangeKind.ACKNOWLEDGE:
-            return window.acknowledge(first, size, lease)
-        case ChangeKind.PUT_OFF:
-            return window.put_off(first, size, lease, until_ms)
-        case ChangeKind.GIVE_BACK:
-            return window.give_back(first, size, lease, now_ms)
-        case _:
-            return window.extend(first, size, lease, until_ms)
+        match kind:
+            case ChangeKind.ACKNOWLEDGE:
+                return window.acknowledge(first, size, lease)
+            case ChangeKind.PUT_OFF:
+                return window.put_off(first, size, lease, until_ms)
+            case ChangeKind.GIVE_BACK:
+                return window.give_back(first, size, lease, now_ms)
+            case _:
+                return window.extend(first, size, lease, until_ms)

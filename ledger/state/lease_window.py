@@ -4,8 +4,8 @@ last message that was ever handed out.
     settled          window                                    never handed out
     | 0 .. begin-1 | leased  settled  waits  leased  leased  | end ..
 
-A slot of the window is settled, leased, or it waits. A slot that is not settled can be leased again by an entry with an
-append time of at least `free_ms`: this is the end of its lease, or the time until which the message was put off. The
+A slot of the window is settled, leased, or it waits. A slot that is not settled can be leased again from the lease time
+`free_ms` on: this is the end of its lease, or the time until which the message was put off. The
 window begins with a message that is not settled, so it is empty if every message before its end is settled.
 """
 
@@ -21,7 +21,7 @@ MAX_WINDOW = 20_000
 
 SLOT = np.dtype(
     [
-        # When the message may be handed out again, in ms since 1970.
+        # The lease time from which on the message may be handed out again.
         ("free_ms", "<i8"),
         # Index of the entry that leased the message last; 0 if its member gave the message back, or nobody had it yet.
         ("lease", "<u8"),
@@ -37,7 +37,7 @@ _MAX_ATTEMPTS = (1 << 32) - 1
 
 
 class Lease(NamedTuple):
-    """A lease: the index of its entry, the end in ms since 1970, and the attempt id of the receive."""
+    """A lease: the index of its entry, the lease time of its end, and the attempt id of the receive."""
 
     entry: int
     end_ms: int

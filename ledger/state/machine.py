@@ -418,7 +418,7 @@ class State:
             case CommitTransaction() | RollBackHalves() | ConfirmHalves() | CountUnknown():
                 return self._apply_to_transactions(command, now_ms)
             case CreateConsumerGroup() | ChangeLeases():
-                return self._apply_to_shared(command, now_ms, index)
+                return self._apply_to_shared(command, index)
             case _:
                 return self._apply_to_access(command, now_ms, index)
 
@@ -467,13 +467,13 @@ class State:
                 f"{SHARED_GROUPS}: some nodes run an older version, upgrade them (`ledgermq cluster info`)."
             )
 
-    def _apply_to_shared(self, command: SharedCommand, now_ms: int, index: int) -> GroupMode | LeaseResults:
+    def _apply_to_shared(self, command: SharedCommand, index: int) -> GroupMode | LeaseResults:
         self.require_shared_groups()
         match command:
             case CreateConsumerGroup():
                 return self.shared.create(command, self.consumption, index)
             case ChangeLeases():
-                return self.shared.change(command, self.consumption, self._end_of, now_ms=now_ms, index=index)
+                return self.shared.change(command, self.consumption, self._end_of, index=index)
 
     def timed_end(self) -> int:
         """Return the end of this shard's queue of waiting messages, or 0 if this shard has none."""

@@ -40,10 +40,9 @@ class SharedGroups:
                 "another name for a group whose members own queues."
             )
 
-    def change(
-        self, wanted: ChangeLeases, consumption: Consumption, end_of: QueueEnd, *, now_ms: int, index: int
-    ) -> LeaseResults:
-        """Apply the command `ChangeLeases`. `now_ms` is the append time of the entry, in ms since 1970."""
+    def change(self, wanted: ChangeLeases, consumption: Consumption, end_of: QueueEnd, *, index: int) -> LeaseResults:
+        """Apply the command `ChangeLeases`. `index` is that of the entry."""
+        self.leases.advance(wanted.time_ms)
 
         def one(each: QueueLeases) -> LeaseResult:
             name, queue = each.consumer_group, each.queue
@@ -54,9 +53,9 @@ class SharedGroups:
                 window = self.leases.open(name, each.created, queue, min(each.start_offset, end))
             except LedgerError as refusal:
                 return refusal
-            return self.leases.change(window, each.changes, index=index, now_ms=now_ms, end=end)
+            return self.leases.change(window, each.changes, index=index, end=end)
 
-        return LeaseResults(tuple(map(one, wanted.queues)), index, now_ms)
+        return LeaseResults(tuple(map(one, wanted.queues)), index, self.leases.time_ms)
 
     def reset(self, wanted: ResetOffsets, end_of: QueueEnd) -> QueueResults | None:
         """Let a shared group begin anew in queues, where all its leases end. Return one result for each queue, or None

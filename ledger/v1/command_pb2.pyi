@@ -497,10 +497,12 @@ class CreateConsumerGroup(_message.Message):
     def __init__(self, consumer_group: _Optional[str] = ..., shared: _Optional[bool] = ..., by_key: _Optional[bool] = ..., max_attempts: _Optional[int] = ...) -> None: ...
 
 class ChangeLeases(_message.Message):
-    __slots__ = ("queues",)
+    __slots__ = ("queues", "time_ms")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueLeases]
-    def __init__(self, queues: _Optional[_Iterable[_Union[QueueLeases, _Mapping]]] = ...) -> None: ...
+    time_ms: int
+    def __init__(self, queues: _Optional[_Iterable[_Union[QueueLeases, _Mapping]]] = ..., time_ms: _Optional[int] = ...) -> None: ...
 
 class QueueLeases(_message.Message):
     __slots__ = ("consumer_group", "created", "topic_id", "queue", "start_offset", "changes")

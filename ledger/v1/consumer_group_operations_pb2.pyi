@@ -153,18 +153,18 @@ class ConsumedQueue(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offset: _Optional[int] = ..., settled: _Optional[int] = ..., epoch: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ..., leases: _Optional[_Union[LeasesOfQueue, _Mapping]] = ...) -> None: ...
 
 class LeasesOfQueue(_message.Message):
-    __slots__ = ("leased", "waiting", "window", "first_end_ms", "most_attempts")
+    __slots__ = ("leased", "waiting", "window", "lease_left_ms", "most_attempts")
     LEASED_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
-    FIRST_END_MS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     MOST_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     leased: int
     waiting: int
     window: int
-    first_end_ms: int
+    lease_left_ms: int
     most_attempts: int
-    def __init__(self, leased: _Optional[int] = ..., waiting: _Optional[int] = ..., window: _Optional[int] = ..., first_end_ms: _Optional[int] = ..., most_attempts: _Optional[int] = ...) -> None: ...
+    def __init__(self, leased: _Optional[int] = ..., waiting: _Optional[int] = ..., window: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., most_attempts: _Optional[int] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
     __slots__ = ("shard", "consumer_group", "queues")

@@ -12,7 +12,7 @@ replica of a node in one shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -223,6 +223,8 @@ class StackNode:
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _ignore_log_start
         self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _ignore_applied
+        # Called when a replica of this node that leads has appended entries: (shard, headers).
+        self.on_appended: Callable[[int, Sequence[Header]], None] = _ignore_appended
         # Called when the program does not know an entry: (node, shard, reason).
         self.on_unknown: Callable[[StackNode, int, Exception], None] = _ignore_unknown
         # The highest feature level that the installed program knows, and the one that the last process knew.
@@ -265,6 +267,9 @@ class StackNode:
 
     def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         self.on_log_start(replica, snapshot)
+
+    def appended(self, shard: int, headers: Sequence[Header]) -> None:
+        self.on_appended(shard, headers)
 
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         self.on_applied(replica, header, body)
@@ -509,6 +514,10 @@ def _ignore_log_start(_: BrokerReplica, __: Snapshot) -> None:
 
 def _ignore_unknown(_: StackNode, __: int, ___: Exception) -> None:
     """Do nothing when a program does not know an entry, as the default callback."""
+
+
+def _ignore_appended(shard: int, headers: Sequence[Header]) -> None:
+    """Do nothing, as the function that is called when a node has appended entries."""
 
 
 def _ignore_applied(_: BrokerReplica, __: Header, ___: memoryview) -> None:

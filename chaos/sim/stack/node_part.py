@@ -7,6 +7,7 @@ were a node. A `NodePart` is kept when the process of its node ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,6 +76,7 @@ class Home(Protocol):
         """Return the shard's replica in the running process, or None if the process has no replica of the shard."""
 
     def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None: ...
+    def appended(self, shard: int, headers: Sequence[Header]) -> None: ...
     def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
     def cannot_apply(self, shard: int, reason: Exception) -> None: ...
 
@@ -264,10 +266,12 @@ class NodePart:
 
         def appending(*arguments: Any, **settings: Any) -> list[Header]:
             try:
-                return append(*arguments, **settings)
+                headers = append(*arguments, **settings)
             except NoSpaceError:
                 held.has_cut(log)
                 raise
+            self._home.appended(self.shard, headers)
+            return headers
 
         def writing(*arguments: Any, **settings: Any) -> None:
             try:

@@ -8,10 +8,9 @@ order, once, when the first node applies them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chaos.sim.stack.node import START_MS
 from ledger.batch import Batch
 from ledger.client.shared.shared_message import MessageLease
 from ledger.retries import dead_letter_topic, place_before
@@ -24,8 +23,10 @@ MAX_ATTEMPTS = 3
 Fail = Callable[[str, str], None]
 # (shard, topic id, queue)
 QueueKey = tuple[int, int, int]
-# Clocks go wrong by so much of a lease, and this time, without a violation.
-ERROR_S, ERROR_SHARE = 1.0, 0.1
+# The state counts whole milliseconds.
+ERROR_S = 0.002
+# In runs whose steady clocks are too fast or too slow, a lease may end early by this share of its length.
+ERROR_SHARE = 0.1
 
 
 @dataclass(slots=True)
@@ -33,12 +34,13 @@ class SharedMessageFate:
     """What is known of one message."""
 
     key: bytes | None
+    # The lease time from which on it may be leased.
     free_ms: int = 0
     lease: int = 0
     attempts: int = 0
     # How it ended: "acknowledged", "dead" or "skipped". Empty: it is open.
     end: str = ""
-    # Until when nobody else may get it, by the clock of the simulation in seconds.
+    # Until when nobody may get it, in simulated seconds.
     until_s: float = 0.0
     # The entries that leased it.
     leases: set[int] = field(default_factory=set)
@@ -49,9 +51,17 @@ class SharedTruth:
     seconds. `first_offset(topic, queue)` is the first offset that the log still has."""
 
     def __init__(
-        self, fail: Fail, time: Callable[[], float], first_offset: Callable[[str, int], int], *, by_key: bool
+        self,
+        fail: Fail,
+        time: Callable[[], float],
+        first_offset: Callable[[str, int], int],
+        *,
+        by_key: bool,
+        is_exact: bool = True,
     ) -> None:
+        """`is_exact`: the steady clocks of all nodes are right."""
         self.by_key = by_key
+        self._error_share = 0.0 if is_exact else ERROR_SHARE
         self.counts = Counter[str]()
         # Called when a lease of a shard counts.
         self.on_lease: Callable[[int], None] = lambda shard: None
@@ -59,6 +69,12 @@ class SharedTruth:
         self._time = time
         self._first_offset = first_offset
         self._next_index: dict[int, int] = {}
+        # By shard: the lease time of its state.
+        self._lease_ms: dict[int, int] = {}
+        # (shard, term, index) of an entry that is not applied -> when a leader appended it, in simulated seconds.
+        self._appended_s: dict[tuple[int, int, int], float] = {}
+        # The simulated time at which a leader appended the entry that is applied now.
+        self._made_s = 0.0
         self._queues: dict[QueueKey, list[SharedMessageFate]] = {}
         self._names: dict[int, str] = {}
         # Queues in which the group has begun.
@@ -84,6 +100,12 @@ class SharedTruth:
 
     # -- entries
 
+    def appended(self, shard: int, headers: Sequence[Header]) -> None:
+        """Note when a leader appends commands. Changes of leases are made in the same moment."""
+        for header in headers:
+            if header.kind is EntryKind.COMMAND:
+                self._appended_s[shard, header.term, header.index] = self._time()
+
     def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
         """Follow the next entry of a shard. `state` is the state of the node that has applied it."""
         if header.index < self._next_index.get(shard, 0):
@@ -95,10 +117,12 @@ class SharedTruth:
                 self._names[header.topic_id] = topic.name
                 self._batch(shard, header, Batch(body), topic.name)
         elif header.kind is EntryKind.COMMAND:
+            self._made_s = self._appended_s.pop((shard, header.term, header.index), self._time())
             command = command_pb2.Command.FromString(body)
             if command.HasField("delete_topic"):
                 self._forget(shard, command.delete_topic.topic_id)
             if command.HasField("change_leases"):
+                self._lease_ms[shard] = max(self._lease_ms.get(shard, 0), command.change_leases.time_ms)
                 for queue in command.change_leases.queues:
                     self._change(shard, header, queue)
 
@@ -136,23 +160,23 @@ class SharedTruth:
                 case 6:
                     self._skip(place, change, some)
                 case _:
-                    self._of_holder(header, change, some)
+                    self._of_holder(self._lease_ms[shard], change, some)
 
     def _lease(
         self, place: QueueKey, header: Header, change: command_pb2.LeaseChange, some: list[SharedMessageFate]
     ) -> None:
-        if len(some) < change.size or any(fate.end or fate.free_ms > header.append_time_ms for fate in some):
+        now_ms = self._lease_ms[place[0]]
+        if len(some) < change.size or any(fate.end or fate.free_ms > now_ms for fate in some):
             self.counts["shared_leases_refused"] += 1
             return
-        now_s = self._time()
         for offset, fate in enumerate(some, change.first):
-            if now_s < fate.until_s:
-                told = f"message {offset} of {place} is leased {fate.until_s - now_s:.3f} s early"
+            if self._made_s < fate.until_s:
+                told = f"message {offset} of {place} is leased {fate.until_s - self._made_s:.3f} s early"
                 self._fail("no message twice within its lease", told)
             if self.by_key and fate.key is not None and self._is_behind(place, offset, fate.key):
                 self._fail("one key is one after another", f"message {offset} of {place} was leased before another")
-            fate.free_ms, fate.lease = header.append_time_ms + change.duration_ms, header.index
-            fate.until_s = self._until(header, change)
+            fate.free_ms, fate.lease = now_ms + change.duration_ms, header.index
+            fate.until_s = self._until(change)
             fate.attempts += 1
             fate.leases.add(header.index)
         self.counts["shared_leases"] += len(some)
@@ -170,7 +194,7 @@ class SharedTruth:
             if not fate.end:
                 self._end(fate, "skipped")
 
-    def _of_holder(self, header: Header, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
+    def _of_holder(self, now_ms: int, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
         for fate in some:
             if fate.end or not fate.lease or fate.lease != change.lease:
                 continue
@@ -178,19 +202,17 @@ class SharedTruth:
                 case 1:
                     self._end(fate, "acknowledged")
                 case 2:
-                    fate.free_ms, fate.lease, fate.until_s = header.append_time_ms + change.duration_ms, 0, 0.0
+                    fate.free_ms, fate.lease, fate.until_s = now_ms + change.duration_ms, 0, self._until(change)
                 case 3:
-                    fate.free_ms, fate.lease, fate.until_s = header.append_time_ms, 0, 0.0
+                    fate.free_ms, fate.lease, fate.until_s = now_ms, 0, 0.0
                     fate.attempts -= 1
                 case 4:
-                    fate.free_ms = header.append_time_ms + change.duration_ms
-                    fate.until_s = self._until(header, change)
+                    fate.free_ms = now_ms + change.duration_ms
+                    fate.until_s = self._until(change)
 
-    def _until(self, header: Header, change: command_pb2.LeaseChange) -> float:
-        """Return until when nobody else may get the messages. A lease begins with the append of its entry, which may be
-        applied much later. The append time is wrong if the clock of the leader is."""
-        begun_s = min(self._time(), (header.append_time_ms - START_MS) / 1000)
-        return begun_s + change.duration_ms / 1000 * (1 - ERROR_SHARE) - ERROR_S
+    def _until(self, change: command_pb2.LeaseChange) -> float:
+        """Return the simulated time in seconds before which nobody may get the messages. It counts from the entry."""
+        return self._made_s + change.duration_ms / 1000 * (1 - self._error_share) - ERROR_S
 
     def _end(self, fate: SharedMessageFate, end: str) -> None:
         fate.end, fate.lease = end, 0

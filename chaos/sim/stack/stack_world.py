@@ -114,7 +114,11 @@ class StackWorld:
         )
         self.transactions = TransactionTruth(self.records.fail)
         self.shared = SharedTruth(
-            self.records.fail, self.loop.time, self.history_of_clients.first_offset, by_key=options.shared_by_key
+            self.records.fail,
+            self.loop.time,
+            self.history_of_clients.first_offset,
+            by_key=options.shared_by_key,
+            is_exact=not self._is_drawn("clock_skew"),
         )
         self.workload = Workload(
             options,
@@ -156,6 +160,8 @@ class StackWorld:
         for node in self._nodes:
             node.on_end, node.on_log_start = self._faults.ended, self._log_starts
             node.on_applied = self._applied
+            if options.shared_members:
+                node.on_appended = self.shared.appended
         for node in self._nodes[: options.nodes]:
             node.start()
 

@@ -172,7 +172,7 @@ def put_leases(lag: SharedLag, response: consumer_group_operations_pb2.DescribeC
     )
     leases = added.leases
     leases.leased, leases.waiting, leases.window = lag.leased, lag.waiting, lag.window
-    leases.first_end_ms, leases.most_attempts = lag.first_end_ms, lag.most_attempts
+    leases.lease_left_ms, leases.most_attempts = lag.lease_left_ms, lag.most_attempts
 
 
 def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:

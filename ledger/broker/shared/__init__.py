@@ -3,7 +3,7 @@
 This list has the modules in reading order.
 
     members.py         the members with an open stream, and their receives that wait
-    lease_clock.py     when a lease has ended, also if a clock leaps
+    lease_clock.py     the lease time, by which leases end
     queue_choice.py    the messages of one queue that can be leased now
     key_order.py       the same for groups with order by key
     lease_entry.py     the entry of a turn, while it is being made

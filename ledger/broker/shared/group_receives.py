@@ -17,7 +17,7 @@ import numpy as np
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.consumed_offsets import start_offset
 from ledger.broker.shared.key_order import KeyedChoice, KeyHashes
-from ledger.broker.shared.lease_clock import LeaseClock
+from ledger.broker.shared.lease_clock import are_free, next_free_s
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
 from ledger.broker.shared.leased_batches import LeasedMessages
 from ledger.broker.shared.members import Answer, GroupMembers, Receive, SharedMember, SharedTopic
@@ -53,7 +53,7 @@ class Grant:
     member: SharedMember
     number: int
     messages: list[LeasedMessages]
-    # The end of the leases, in ms since 1970.
+    # The lease time at which the first of the leases ends.
     end_ms: int
 
     @property
@@ -85,17 +85,17 @@ class GroupReceives:
         replica: BrokerReplica,
         group: GroupMembers,
         mode: GroupMode,
-        clock: LeaseClock,
+        now_ms: int,
         keys: dict[tuple[str, TopicQueueId], KeyHashes],
     ) -> None:
-        """`keys` has the known hashes of keys, by consumer group and queue."""
+        """`now_ms` is the lease time of the turn. `keys` has the known hashes of keys, by consumer group and queue."""
         self.name = group.name
         # True: the members have too many answers that they have not read.
         self.is_held_up = False
         self._replica = replica
         self._group = group
         self._mode = mode
-        self._clock = clock
+        self._now_ms = now_ms
         self._keys = keys
         self._choices: dict[TopicQueueId, Choice] = {}
         self._windows: dict[TopicQueueId, LeaseWindow] = {}
@@ -156,7 +156,7 @@ class GroupReceives:
             parts = [part for part in plan.parts if changed_by(results, part.ticket)]
             if not parts or self._group.waiting.pop((plan.member, plan.receive.number), None) is None:
                 continue
-            end_ms = results.append_time_ms + plan.receive.lease_ms
+            end_ms = results.time_ms + plan.receive.lease_ms
             messages = [self._messages(queue, some, results.index) for queue, some in by_queue(parts).items()]
             grants.append(Grant(plan.member, plan.receive.number, messages, end_ms))
         return grants
@@ -167,7 +167,7 @@ class GroupReceives:
             return None
         now_s = asyncio.get_running_loop().time()
         times = [receive.deadline_s - now_s for receive in self._group.waiting.values()]
-        frees_s = (self._clock.next_free_s(window.slots) for window in self._windows.values())
+        frees_s = (next_free_s(window.slots, self._now_ms) for window in self._windows.values())
         times += (free_s for free_s in frees_s if free_s is not None)
         if self.is_held_up or any(choice.dead or choice.available for choice in self._choices.values()):
             times.append(HELD_UP_S)
@@ -184,7 +184,7 @@ class GroupReceives:
             if window is None:
                 entry.open(self._mode, queue, start_offset(self._replica, *queue, topic.start_offset))
                 return True
-            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._clock)
+            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._now_ms)
             self._windows[queue] = window
             if self._mode.by_key:
                 hashes = self._keys.setdefault((self.name, queue), KeyHashes(self._replica, queue))
@@ -273,7 +273,7 @@ class GroupReceives:
         messages, ends_ms = [], []
         for queue, window in group.windows.items():
             slots = window.slots
-            is_held = (slots["receipt"] == receive.attempt_id) & (slots["lease"] > 0) & ~self._clock.are_free(slots)
+            is_held = (slots["receipt"] == receive.attempt_id) & (slots["lease"] > 0) & ~are_free(slots, self._now_ms)
             places = np.flatnonzero(is_held & (slots["is_settled"] == 0))
             if queue.topic_id not in member.topics or not len(places):
                 continue

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ledger.batch import BatchHeader, key_hashes
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.log_batches import batch_entry_at
+from ledger.broker.shared.lease_clock import are_free
 from ledger.broker.shared.queue_choice import ByteBudget, Choice, ChoiceFacts, Chosen, gaps, message_sizes, ranges
 from ledger.errors import CorruptBatchError
 from ledger.state import TopicQueueId
@@ -113,7 +114,7 @@ class KeyedChoice(Choice):
         is_open, is_free = np.ones(len(keys), np.bool_), np.ones(len(keys), np.bool_)
         attempts = np.zeros(len(keys), np.int64)
         is_open[:known] = slots["is_settled"] == 0
-        is_free[:known] = facts.clock.are_free(slots)
+        is_free[:known] = are_free(slots, facts.now_ms)
         attempts[:known] = slots["attempts"]
         if facts.topic.tag_hashes is not None and len(keys) > known:
             wanted = facts.wanted(facts.units(begin + known, len(keys) - known))

@@ -21,7 +21,9 @@ class Ticket(NamedTuple):
 class LeaseEntry:
     """Collects changes. Changes of one group in one queue keep their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: int) -> None:
+        """`now_ms` is the lease time of the turn."""
+        self.now_ms = now_ms
         self._numbers: dict[tuple[str, TopicQueueId], int] = {}
         self._queues: list[tuple[GroupMode, TopicQueueId, int, list[LeaseChange]]] = []
         self.size = 0
@@ -51,7 +53,8 @@ class LeaseEntry:
             tuple(
                 QueueLeases(mode.consumer_group, mode.created, queue, start_offset, tuple(changes))
                 for mode, queue, start_offset, changes in self._queues
-            )
+            ),
+            self.now_ms,
         )
 
 

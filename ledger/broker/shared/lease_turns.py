@@ -24,7 +24,7 @@ from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared.dead_letters import MAX_MOVES, DeadLetters
 from ledger.broker.shared.group_receives import Grant, GroupReceives, queues_of
 from ledger.broker.shared.key_order import KeyHashes
-from ledger.broker.shared.lease_clock import LeaseClock
+from ledger.broker.shared.lease_clock import TIME_ENTRY_MS
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
 from ledger.broker.shared.leased_batches import LeasedBatch, LeasedBatches, LeasedMessages
 from ledger.broker.shared.members import Answer, ChangeRequest, GroupMembers, Receive, SharedMember
@@ -56,8 +56,6 @@ MAX_UNSENT_BYTES = 64 << 20
 RETRY_S = 0.25
 # If too many fetches wait on this node, new messages are noticed after this time.
 BUSY_S = 0.05
-# The longest sleep. Wall clocks may leap while a leader sleeps.
-LONGEST_SLEEP_S = 1.0
 # The shortest sleep before leases are looked at again.
 SHORTEST_SLEEP_S = 0.005
 # Batches that are read and cut before other requests get their turn.
@@ -78,7 +76,6 @@ class LeaseTurns:
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float]) -> None:
         self._replica = replica
         replica.on_role_change = self._wake
-        self._clock = LeaseClock(monotonic_ms)
         self._batches = LeasedBatches(replica.log)
         self._dead_letters = DeadLetters(replica, lambda: monotonic_ms() / 1000)
         self._full_log = RareLog(log, lambda: monotonic_ms() / 1000)
@@ -202,11 +199,12 @@ class LeaseTurns:
             if self._term:
                 self._end_of_term()
             return None
-        self._look_at_clocks()
-        entry = LeaseEntry()
+        self._begin_term()
+        entry = LeaseEntry(replica.lease_time_ms)
         wanted = self._take_changes(entry)
         is_held_up = self._unsent_bytes() >= MAX_UNSENT_BYTES
-        receives = [each for group in list(self._groups.values()) if (each := self._receives(group)) is not None]
+        groups = [self._receives(group, entry.now_ms) for group in list(self._groups.values())]
+        receives = [each for each in groups if each is not None]
         moves: list[asyncio.Future[Committed]] = []
         had_before: list[Grant] = []
         for each in receives:
@@ -216,7 +214,7 @@ class LeaseTurns:
             each.end_receives()
             moves += self._move_dead(each, MAX_MOVES - len(moves))
         try:
-            if (command := entry.command()) is not None:
+            if (command := entry.command() or self._time_entry(entry.now_ms)) is not None:
                 await self._commit(command, wanted, receives)
             await asyncio.gather(*moves)
         finally:
@@ -226,18 +224,25 @@ class LeaseTurns:
         if command is not None or moves or had_before:
             return 0.0
         looks_s = [left_s for each in receives if (left_s := each.next_look_s()) is not None]
+        if replica.state.shared.leases.has_running_leases:
+            looks_s.append(self._time_entry_left_ms(entry.now_ms) / 1000)
         return max(SHORTEST_SLEEP_S, min(looks_s)) if looks_s else None
 
-    def _look_at_clocks(self) -> None:
-        replica = self._replica
-        now_ms, next_index = replica.driver.now_ms(), replica.log.last_index + 1
-        if self._term != replica.leading_term:
+    def _time_entry(self, now_ms: int) -> ChangeLeases | None:
+        """Return a command that only moves the lease time, if leases run and the state is far behind."""
+        is_due = self._replica.state.shared.leases.has_running_leases and self._time_entry_left_ms(now_ms) <= 0
+        return ChangeLeases((), now_ms) if is_due else None
+
+    def _time_entry_left_ms(self, now_ms: int) -> int:
+        if self._replica.no_room:
+            return TIME_ENTRY_MS  # no entry of leases is possible, and this one is of no use without others
+        return self._replica.state.shared.leases.time_ms + TIME_ENTRY_MS - now_ms
+
+    def _begin_term(self) -> None:
+        if self._term != self._replica.leading_term:
             if self._term:
                 self._end_of_term()
-            self._term = replica.leading_term
-            last_ms = max(replica.state.shared.leases.changed_ms, replica.append_time_before_ms)
-            self._clock.begin(next_index, min(last_ms, now_ms), now_ms)
-        self._clock.look(now_ms, next_index)
+            self._term = self._replica.leading_term
 
     def _end_of_term(self) -> None:
         """End the streams of all members, because this node does not lead any more."""
@@ -270,13 +275,13 @@ class LeaseTurns:
             taken.append(_Wanted(request, tickets))
         return taken
 
-    def _receives(self, group: GroupMembers) -> GroupReceives | None:
+    def _receives(self, group: GroupMembers, now_ms: int) -> GroupReceives | None:
         """Return the receives of a group, or None if it has none. A group that was deleted loses its members."""
         mode = next(iter(group.members)).mode
         if mode is None:
             self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))
             return None
-        return GroupReceives(self._replica, group, mode, self._clock, self._keys)
+        return GroupReceives(self._replica, group, mode, now_ms, self._keys)
 
     def _unsent_bytes(self) -> int:
         return sum(member.unsent_bytes for group in self._groups.values() for member in group.members)
@@ -353,7 +358,7 @@ class LeaseTurns:
         for messages in grant.messages:
             await self._turns.spend(1 + len(messages.offsets) // 256)
             batches += self._read(messages)
-        left_ms = max(0, grant.end_ms - self._replica.driver.now_ms())
+        left_ms = max(0, grant.end_ms - self._replica.lease_time_ms)
         grant.member.answer(Answer(grant.number, received=batches, lease_left_ms=left_ms))
 
     def _read(self, messages: LeasedMessages) -> list[LeasedBatch]:
@@ -377,8 +382,7 @@ class LeaseTurns:
         except BusyError:
             pause_s = BUSY_S if pause_s is None else min(pause_s, BUSY_S)
         try:
-            timeout_s = None if pause_s is None else min(pause_s, LONGEST_SLEEP_S)
-            await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiters, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for waiter in waiters:
                 waiter.cancel()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.shared.lease_clock import LeaseClock
+from ledger.broker.shared.lease_clock import are_free
 from ledger.broker.shared.leased_batches import shares
 from ledger.broker.shared.members import SharedTopic
 from ledger.state import TopicQueueId
@@ -86,7 +86,8 @@ class ChoiceFacts:
     mode: GroupMode
     topic: SharedTopic
     window: LeaseWindow
-    clock: LeaseClock
+    # The lease time of this turn.
+    now_ms: int
 
     @property
     def end(self) -> int:
@@ -195,7 +196,7 @@ class QueueChoice:
 def free_messages(facts: ChoiceFacts) -> tuple[Offsets, Offsets]:
     """Return the offsets of the messages in the window that may be leased now, and how often each was handed out."""
     slots = facts.window.slots
-    free = np.flatnonzero((slots["is_settled"] == 0) & facts.clock.are_free(slots))
+    free = np.flatnonzero((slots["is_settled"] == 0) & are_free(slots, facts.now_ms))
     offsets = free + facts.window.begin
     there = offsets >= facts.first
     return offsets[there], slots["attempts"][free[there]].astype(np.int64)

@@ -9,14 +9,14 @@ import numpy as np
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.lag import Lag, append_time
+from ledger.broker.shared.lease_clock import are_free
 from ledger.state import TopicQueueId
 from ledger.state.lease_window import LeaseWindow
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLag:
-    """The lag of a shared group in one queue. A message is leased until its lease ends by the clock of this node, and
-    else it waits."""
+    """The lag of a shared group in one queue. A message is leased until its lease ends, and else it waits."""
 
     queue: TopicQueueId
     offset: int
@@ -25,8 +25,8 @@ class SharedLag:
     waiting: int
     # The number of offsets in the window.
     window: int
-    # When the lease ends that ends first, in ms since 1970; 0: no message is leased.
-    first_end_ms: int
+    # How long the lease still lasts that ends first, in ms; 0: no message is leased.
+    lease_left_ms: int
     # The largest number of times that a message was handed out.
     most_attempts: int
 
@@ -44,7 +44,8 @@ def shared_lag(replica: BrokerReplica, queue: TopicQueueId, window: LeaseWindow)
     first, end = units.first_offset, replica.state.next_offset(*queue)
     slots = window.slots[max(0, first - window.begin) :]
     still_open = slots[slots["is_settled"] == 0]
-    leased = still_open[(still_open["lease"] > 0) & (still_open["free_ms"] > replica.driver.now_ms())]
+    now_ms = replica.lease_time_ms
+    leased = still_open[(still_open["lease"] > 0) & ~are_free(still_open, now_ms)]
     messages = len(still_open) + end - max(window.end, first)
     oldest = max(window.begin, first)
     while (slot := window.slot(oldest)) is not None and slot["is_settled"]:
@@ -56,6 +57,6 @@ def shared_lag(replica: BrokerReplica, queue: TopicQueueId, window: LeaseWindow)
         len(leased),
         len(still_open) - len(leased),
         len(window),
-        int(leased["free_ms"].min()) if len(leased) else 0,
+        int(leased["free_ms"].min()) - now_ms if len(leased) else 0,
         int(np.max(still_open["attempts"], initial=0)),
     )

@@ -249,7 +249,7 @@ def _description(
                     leased=leases.leased,
                     waiting=leases.waiting,
                     window=leases.window,
-                    lease_left_s=_seconds(answer.now_ms, leases.first_end_ms) if leases.first_end_ms else 0.0,
+                    lease_left_s=leases.lease_left_ms / 1000,
                     attempts=leases.most_attempts,
                 )
     mode = next((answer.mode for answer in answers if answer.HasField("mode")), None)

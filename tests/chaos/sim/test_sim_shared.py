@@ -9,7 +9,6 @@ import pytest
 
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes
-from chaos.sim.stack.node import START_MS
 from chaos.sim.stack.shared_truth import GROUP, MAX_ATTEMPTS, SharedTruth
 from ledger.batch import encode
 from ledger.client.shared.shared_message import MessageLease
@@ -20,7 +19,7 @@ from store import EntryKind, Header
 
 ORDERS, DEAD = 1, 2
 NAMES = {ORDERS: "orders", DEAD: dead_letter_topic(GROUP)}
-ACKNOWLEDGE, LEASE, SKIP = 1, 5, 6
+ACKNOWLEDGE, PUT_OFF, LEASE, SKIP = 1, 2, 5, 6
 
 
 class Log:
@@ -29,6 +28,10 @@ class Log:
     def __init__(self, *, by_key: bool = False) -> None:
         self.wrong: list[str] = []
         self.now_s = 10.0
+        # By how much the leader's lease time is ahead of the simulated time.
+        self.ahead_s = 0.0
+        # How long an entry takes to be committed.
+        self.commit_s = 0.0
         self.truth = SharedTruth(
             lambda invariant, _: self.wrong.append(invariant), lambda: self.now_s, lambda topic, queue: 0, by_key=by_key
         )
@@ -47,7 +50,8 @@ class Log:
         """Append a change of leases, and return the index of its entry."""
         change = command_pb2.LeaseChange(kind=kind, first=first, size=size, lease=lease, duration_ms=ms)
         queue = command_pb2.QueueLeases(consumer_group=GROUP, topic_id=ORDERS, changes=[change])
-        command = command_pb2.Command(change_leases=command_pb2.ChangeLeases(queues=[queue]))
+        time_ms = round((self.now_s + self.ahead_s) * 1000)
+        command = command_pb2.Command(change_leases=command_pb2.ChangeLeases(queues=[queue], time_ms=time_ms))
         self._entry(EntryKind.COMMAND, 0, command.SerializeToString())
         return self.index
 
@@ -59,9 +63,10 @@ class Log:
 
     def _entry(self, kind: EntryKind, topic_id: int, body: bytes) -> None:
         self.index += 1
-        append_time_ms = START_MS + round(self.now_s * 1000)
-        header = SimpleNamespace(kind=kind, topic_id=topic_id, queue=0, index=self.index, append_time_ms=append_time_ms)
-        self.truth.applied(0, cast(Header, header), body, self._state)
+        header = cast(Header, SimpleNamespace(kind=kind, topic_id=topic_id, queue=0, index=self.index, term=1))
+        self.truth.appended(0, [header])
+        self.now_s += self.commit_s
+        self.truth.applied(0, header, body, self._state)
 
     def told(self, offset: int, entry: int) -> list[MessageLease]:
         return [MessageLease(0, ORDERS, 0, offset, entry, 0)]
@@ -96,14 +101,30 @@ def test_a_lease_that_does_not_count_changes_nothing(log: Log) -> None:
     assert log.wrong == ["a lease that was told is in the log"]
 
 
-def test_a_message_that_is_leased_early_because_a_clock_leapt() -> None:
-    log = Log()
-    log.send("a")
-    log.change(LEASE, 0, ms=20_000)
-    log.now_s += 100  # the clock of the leader, by which the entry is dated
-    true_s, log.now_s = 12.0, 110.0
-    log.truth._time = lambda: true_s
+@pytest.mark.parametrize("kind", [LEASE, PUT_OFF])
+def test_a_message_that_is_leased_early_because_the_lease_time_leapt(log: Log, kind: int) -> None:
+    first = log.change(LEASE, 0, ms=20_000)
+    if kind == PUT_OFF:
+        log.change(PUT_OFF, 0, lease=first, ms=20_000)
+    log.now_s += 2
+    log.ahead_s = 100
     log.change(LEASE, 0)
+    assert log.wrong == ["no message twice within its lease"]
+
+
+def test_a_lease_counts_from_the_moment_at_which_its_entry_was_made(log: Log) -> None:
+    log.commit_s = 4.0
+    log.change(LEASE, 0, ms=5_000)
+    log.now_s += 1
+    log.change(LEASE, 0)
+    assert log.wrong == []
+    assert log.truth.counts["shared_leases"] == 2
+    log.now_s += 1
+    log.ahead_s = 1.0
+    log.change(LEASE, 1, ms=5_000)
+    log.ahead_s = 1.1
+    log.now_s += 0.9
+    log.change(LEASE, 1)
     assert log.wrong == ["no message twice within its lease"]
 
 

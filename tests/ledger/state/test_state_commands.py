@@ -113,8 +113,10 @@ COMMANDS: list[Command] = [
                     LeaseChange(ChangeKind.LEASE, 1 << 40, 32, duration_ms=30_000, receipt=(1 << 64) - 1),
                 ),
             ),
-        )
+        ),
+        1 << 40,
     ),
+    ChangeLeases((), 0),
     ClaimQueues("billing", (ClaimedQueue(7, 2, 41, -1),)),
     AcknowledgeOffsets("billing", (AcknowledgedOffset(7, 2, 41, 1, 1 << 40), AcknowledgedOffset(7, 3, 41, 0, 0))),
     ResetOffsets("billing", (ResetOffset(7, 2, 12),)),

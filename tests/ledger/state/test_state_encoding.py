@@ -171,7 +171,7 @@ def full_sample(level: int = LATEST_LEVEL) -> bytes:
         state.apply_command(encode_command(CountUnknown((3,))), 1003, index=83)
     if level >= SHARED_GROUPS:
         lease = LeaseChange(ChangeKind.LEASE, 0, 1, duration_ms=9000, receipt=77)
-        leases = ChangeLeases((QueueLeases("work", 90, TopicQueueId(1, 0), 0, (lease,)),))
+        leases = ChangeLeases((QueueLeases("work", 90, TopicQueueId(1, 0), 0, (lease,)),), 500)
         shared: list[Command] = [CreateConsumerGroup(GroupMode("work", is_shared=True)), leases]
         for index, command in enumerate(shared, 90):
             state.apply_command(encode_command(command), 1000, index=index)
@@ -195,6 +195,7 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
         assert [(number, *ended) for number, ended in table.outcomes.items()] == [(2, 2, 1000), (1, 1, 1001)]
     assert len(state.shared.modes) == (level >= SHARED_GROUPS)
     assert state.shared.leases.open_offsets == (level >= SHARED_GROUPS)
+    assert state.shared.leases.time_ms == (500 if level >= SHARED_GROUPS else 0)
 
 
 def test_an_older_program_refuses_a_state_of_a_later_level() -> None:

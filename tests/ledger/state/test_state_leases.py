@@ -38,7 +38,7 @@ from ledger.state.commands import (
 from ledger.state.consumer_group_table import MemberDetails
 from ledger.state.feature_levels import SHARED_GROUPS, TIMED
 from ledger.state.group_modes import MAX_ATTEMPTS, GroupMode
-from ledger.state.lease_table import ChangeKind, LeaseChange, LeaseResults
+from ledger.state.lease_table import MAX_LEASE_TIME_MS, ChangeKind, LeaseChange, LeaseResults
 from ledger.state.lease_window import MAX_WINDOW, LeaseWindow
 
 NOW_MS = 1_700_000_000_000
@@ -47,12 +47,12 @@ MEMBER = MemberDetails("m", "c", "", 10_000, ((1, 1),))
 
 
 class Shard:
-    """The state of shard 0 with one topic of one queue, the index of the next entry, and the time."""
+    """The state of shard 0 with one topic of one queue, the index of the next entry, and the lease time."""
 
     def __init__(self, messages: int = 0, level: int = SHARED_GROUPS) -> None:
         self.state = State()
         self.index = 0
-        self.now_ms = NOW_MS
+        self.time_ms = 0
         self.apply(RaiseFeatureLevel(level))
         assert isinstance(self.apply(CreateTopic("orders", 1)), Topic)
         if messages:
@@ -60,12 +60,12 @@ class Shard:
 
     def apply(self, command: Command) -> object:
         self.index += 1
-        return self.state.apply_command(encode_command(command), self.now_ms, index=self.index)
+        return self.state.apply_command(encode_command(command), NOW_MS, index=self.index)
 
     def append(self, count: int) -> None:
         self.index += 1
         end = self.state.next_offset(1, 0)
-        self.state.apply_batch(CommittedBatch(1, 0, end, count, self.now_ms, self.index, 1, 7, 0, end))
+        self.state.apply_batch(CommittedBatch(1, 0, end, count, NOW_MS, self.index, 1, 7, 0, end))
 
     def change(self, *changes: LeaseChange, created: int = 1, group: str = "work") -> tuple[int, ...]:
         result = self.refusal(*changes, created=created, group=group)
@@ -75,7 +75,7 @@ class Shard:
     def refusal(
         self, *changes: LeaseChange, created: int = 1, group: str = "work", queue: TopicQueueId = QUEUE, start: int = 0
     ) -> tuple[int, ...] | LedgerError:
-        results = self.apply(ChangeLeases((QueueLeases(group, created, queue, start, changes),)))
+        results = self.apply(ChangeLeases((QueueLeases(group, created, queue, start, changes),), self.time_ms))
         assert isinstance(results, LeaseResults), results
         (result,) = results.queues
         return result
@@ -101,13 +101,63 @@ def acknowledge(first: int, count: int, lease: int, resets: int = 0) -> LeaseCha
 def test_a_lease_is_refused_until_the_lease_before_it_has_ended() -> None:
     shard = Shard(messages=3)
     assert shard.change(lease(0, 2, ms=1000)) == (2,)
-    shard.now_ms += 999
+    shard.time_ms += 999
     assert shard.change(lease(1), lease(2)) == (0, 1)
-    shard.now_ms += 1
+    shard.time_ms += 1
     assert shard.change(lease(0, 2)) == (2,)
     slot = shard.window.slot(1)
     assert slot is not None
     assert (int(slot["attempts"]), int(slot["lease"]), int(slot["receipt"])) == (2, shard.index, 5)
+
+
+def test_the_lease_time_comes_from_the_entries_and_never_goes_back() -> None:
+    shard = Shard(messages=1)
+    leases = shard.state.shared.leases
+    shard.time_ms = 5_000
+    assert shard.change(lease(0, ms=1_000)) == (1,)
+    shard.time_ms = 4_000  # of a leader with a fault
+    results = shard.apply(ChangeLeases((), shard.time_ms))
+    assert isinstance(results, LeaseResults)
+    assert (results.queues, results.time_ms, leases.time_ms) == ((), 5_000, 5_000)
+    assert shard.change(lease(0)) == (0,)
+    shard.apply(ChangeLeases((), 6_000))
+    assert shard.change(lease(0, ms=1_000)) == (1,), "the lease time of the state has moved"
+    slot = shard.window.slot(0)
+    assert slot is not None
+    assert int(slot["free_ms"]) == 7_000
+    assert State.decode(shard.state.encode()).shared.leases.time_ms == 6_000
+
+
+def test_a_lease_at_the_largest_lease_time() -> None:
+    shard = Shard(messages=1)
+    shard.time_ms = MAX_LEASE_TIME_MS
+    assert shard.change(lease(0, ms=MAX_LEASE_MS)) == (1,)
+    assert shard.change(lease(0)) == (0,)
+    assert State.decode(shard.state.encode()).encode() == shard.state.encode()
+
+
+def test_leases_and_delays_run_until_they_end_or_all_messages_are_settled() -> None:
+    def runs() -> bool:
+        twin = State.decode(shard.state.encode()).shared.leases
+        assert twin.has_running_leases == shard.state.shared.leases.has_running_leases
+        return twin.has_running_leases
+
+    shard = Shard(messages=2)
+    assert not runs()
+    shard.change(lease(0, 2, ms=1_000))
+    held = shard.index
+    assert runs()
+    shard.change(LeaseChange(ChangeKind.PUT_OFF, 0, 1, held, duration_ms=2_000), acknowledge(1, 1, held))
+    shard.time_ms = 1_999
+    shard.change()
+    assert runs()
+    shard.time_ms = 2_000
+    shard.change()
+    assert not runs()
+    shard.change(lease(0, ms=1_000))
+    assert runs()
+    shard.change(acknowledge(0, 1, shard.index))
+    assert not runs()
 
 
 def test_a_lease_of_several_messages_is_refused_whole_if_one_is_not_free() -> None:
@@ -142,7 +192,7 @@ def test_an_acknowledgement_counts_until_another_receive_has_the_message() -> No
     shard = Shard(messages=2)
     shard.change(lease(0, 2))
     first = shard.index
-    shard.now_ms += 5000
+    shard.time_ms += 5000
     assert shard.change(acknowledge(0, 1, first)) == (1,), "late, but nobody has the message"
     shard.change(lease(1))
     assert shard.change(acknowledge(1, 1, first)) == (0,)
@@ -159,9 +209,9 @@ def test_a_message_that_is_put_off_is_free_after_its_delay() -> None:
     shard = Shard(messages=1)
     shard.change(lease(0, ms=60_000))
     assert shard.change(LeaseChange(ChangeKind.PUT_OFF, 0, 1, shard.index, 0, 300)) == (1,)
-    shard.now_ms += 299
+    shard.time_ms += 299
     assert shard.change(lease(0)) == (0,)
-    shard.now_ms += 1
+    shard.time_ms += 1
     assert shard.change(lease(0)) == (1,)
     assert int(shard.window.slots["attempts"][0]) == 2
 
@@ -179,11 +229,11 @@ def test_a_lease_can_be_extended_by_its_owner_only() -> None:
     shard.change(lease(0, ms=1000))
     held = shard.index
     assert shard.change(LeaseChange(ChangeKind.EXTEND, 0, 1, held + 1, 0, 90_000)) == (0,)
-    shard.now_ms += 500
+    shard.time_ms += 500
     assert shard.change(LeaseChange(ChangeKind.EXTEND, 0, 1, held, 0, 1000)) == (1,)
-    shard.now_ms += 999
+    shard.time_ms += 999
     assert shard.change(lease(0)) == (0,)
-    shard.now_ms += 1
+    shard.time_ms += 1
     assert shard.change(lease(0)) == (1,)
 
 
@@ -250,7 +300,7 @@ def test_below_the_feature_level_there_are_no_shared_groups() -> None:
     shard = Shard(messages=1, level=TIMED)
     for command in (
         CreateConsumerGroup(GroupMode("work", is_shared=True)),
-        ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0),)),)),
+        ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0),)),), 0),
     ):
         before = shard.state.digest()
         refused = shard.apply(command)
@@ -294,7 +344,7 @@ def test_a_deleted_topic_and_a_forgotten_group_leave_nothing() -> None:
 def test_a_queue_that_does_not_exist_is_refused_and_the_others_are_not() -> None:
     shard = Shard(messages=1)
     queues = (QueueLeases("work", 1, TopicQueueId(1, 9), 0), QueueLeases("work", 1, QUEUE, 0, (lease(0),)))
-    result = shard.apply(ChangeLeases(queues))
+    result = shard.apply(ChangeLeases(queues, 0))
     assert isinstance(result, LeaseResults)
     assert isinstance(result.queues[0], UnknownQueueError)
     assert result.queues[1] == (1,)
@@ -313,13 +363,14 @@ def test_a_new_group_begins_at_its_start_offset_and_not_behind_the_end() -> None
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (ChangeLeases(()), "Leases of 0 queues"),
-        (ChangeLeases((QueueLeases("a b", 1, QUEUE, 0),)), "not a valid consumer group name"),
-        (ChangeLeases((QueueLeases("work", 1, QUEUE, -1),)), "No message can have the offset -1"),
-        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(-1),)),)), "No message can have the offset -1"),
-        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0, 0),)),)), "No queue has 0 messages"),
-        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0, ms=MAX_LEASE_MS + 1),)),)), "cannot last"),
-        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0),) * (MAX_LEASE_CHANGES + 1)),)), "at most 20000"),
+        (ChangeLeases((), -1), "-1 is no lease time"),
+        (ChangeLeases((), MAX_LEASE_TIME_MS + 1), "is no lease time"),
+        (ChangeLeases((QueueLeases("a b", 1, QUEUE, 0),), 0), "not a valid consumer group name"),
+        (ChangeLeases((QueueLeases("work", 1, QUEUE, -1),), 0), "No message can have the offset -1"),
+        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(-1),)),), 0), "No message can have the offset -1"),
+        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0, 0),)),), 0), "No queue has 0 messages"),
+        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0, ms=MAX_LEASE_MS + 1),)),), 0), "cannot last"),
+        (ChangeLeases((QueueLeases("work", 1, QUEUE, 0, (lease(0),) * (MAX_LEASE_CHANGES + 1)),), 0), "at most 20000"),
         (CreateConsumerGroup(GroupMode("work", is_shared=False, by_key=True)), "Only a shared group"),
         (CreateConsumerGroup(GroupMode("work", is_shared=True, max_attempts=MAX_ATTEMPTS + 1)), "choose 1 to 1000"),
     ],
@@ -392,8 +443,8 @@ CHANGES = st.builds(
 def test_the_state_agrees_with_a_model_of_single_messages(entries: list[tuple[int, list[LeaseChange]]]) -> None:
     shard, model = Shard(messages=14), Model(14)
     for passed_ms, changes in entries:
-        shard.now_ms += passed_ms
-        expected = tuple([model.apply(each, shard.index + 1, shard.now_ms) for each in changes])
+        shard.time_ms += passed_ms
+        expected = tuple([model.apply(each, shard.index + 1, shard.time_ms) for each in changes])
         assert shard.change(*changes) == expected
         window = shard.window
         settled = {offset for offset, each in enumerate(model.messages) if each.is_settled}

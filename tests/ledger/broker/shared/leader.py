@@ -85,6 +85,7 @@ class LeasingLeader:
             membership=Membership(2, ME, {}),
             max_message_bytes=1 << 20,
             meter=meter,
+            monotonic_s=lambda: self.steady_ms / 1000,
         )
         driver: Any = LeasingDriver(self)
         self.driver = driver
@@ -133,7 +134,7 @@ class LeasingLeader:
         self.append(EntryDraft(EntryKind.BATCH, body, ORDERS, queue, offset, count))
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Let both clocks advance."""
+        """Let the wall clock and the steady clock advance."""
         self.now_ms += passed_ms
         self.steady_ms += passed_ms
 
