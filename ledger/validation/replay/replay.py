@@ -25,12 +25,14 @@ from ledger.retries import consumer_group_of
 from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
 from ledger.state.command_encoding import decode_command
 from ledger.state.commands import SettleTimed
+from ledger.state.lease_table import LeaseResults
 from ledger.state.timed_table import TimedCursor, UndeliveredMessages
 from ledger.timed import TIMED_TOPIC, moment
 from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.naming import Sentence, TopicText
+from ledger.validation.replay.lease_record import LeaseFault, LeaseRecord
 from ledger.validation.replay.timed_index_check import WaitingAt
 from ledger.validation.replay.timed_record import TimedRecord
 from ledger.validation.spans.batches import Facts
@@ -118,6 +120,7 @@ class Replay:
         self._bound = Bound()
         # The waiting messages, if the state is known.
         self._timed = TimedRecord(state.timed_end() if state is not None else 0)
+        self._leases = LeaseRecord(state.shared.leases if state is not None else None)
         # The hash of the messages of each half batch that the replay has seen and that waits, by its number.
         self._half_contents: dict[int, int] = {}
         # The entry that moved the cursor of waiting messages last.
@@ -140,9 +143,10 @@ class Replay:
                 self._take(step)
 
     def finish(self) -> None:
-        """Judge what only the end of the log shows: tell the waiting messages that were passed over."""
+        """Compare the leases at the end, and tell the waiting messages that were passed over."""
         if self._state is None:
             return
+        self._compare_leases(self._index)
         cursor = self._state.timed.cursor
         for identity, time_ms, (topic_id, queue) in self._timed.passed(cursor):
             reason = TopicText(
@@ -167,6 +171,7 @@ class Replay:
         if self._state is not None and is_reached:
             configuration = xxhash.xxh3_64_intdigest(self._result.configuration)
             self._result.states[index] = (self._state.digest(), configuration)
+            self._compare_leases(index)
             if index == self._checkpoint:
                 timed = self._state.timed
                 waiting = self._timed.waiting(timed.cursor)
@@ -288,10 +293,24 @@ class Replay:
                         self._timed.cancel(identity, time_ms)
             case TimedCursor():
                 self._settle(step, state)
+            case LeaseResults(queues):
+                for fault in self._leases.change(step.body, queues, step.index, self._ends):
+                    self._tell_lease(fault, step.index)
+        if not self._leases.is_empty:
+            self._leases.follow(step.body, result)
         if isinstance(result, DeletedTopic):
             self._forget(result.topic.topic_id)
         if isinstance(result, Topic):
             self._result.topics[result.topic_id] = result.name
+
+    def _compare_leases(self, index: int) -> None:
+        if self._state is not None:
+            for fault in self._leases.differences(self._state.shared.leases, index):
+                self._tell_lease(fault, index)
+
+    def _tell_lease(self, fault: LeaseFault, index: int) -> None:
+        kind = ViolationKind.LEASED_TWICE if fault.is_twice else ViolationKind.LEASES_DIFFER
+        self._tell_waiting(kind, fault.reason, index, 0, fault.topic_id, fault.queue, fault.offset)
 
     def _wait(self, columns: WaitingColumns) -> None:
         if self._state is not None and (topic := self._state.topics.named(TIMED_TOPIC)) is not None:
@@ -391,6 +410,7 @@ class Replay:
         topic = self._state.topics.get(step.topic_id)
         if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
             self._state.apply_move(consumer_group, *step.before)
+            self._leases.settle(consumer_group, *step.before)
 
     def _tell(self, facts: Facts, misfit: Misfit) -> None:
         if self._bound.takes(misfit.kind):

@@ -14,8 +14,13 @@ import google_crc32c
 from ledger.batch import BatchHeader
 from ledger.history import OperationOutcome, Send
 from ledger.state import State
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import ChangeLeases, Command, QueueLeases, RaiseFeatureLevel
+from ledger.state.consumer_group_table import TopicQueueId
+from ledger.state.feature_levels import SHARED_GROUPS
+from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.validation.judging.violation import Violation, ViolationKind
-from store import Checkpoint, EntryKind, Header, Snapshot
+from store import Checkpoint, CommitLog, EntryDraft, EntryKind, Header, LogSettings, PosixDisk, Snapshot
 from store.index.consume_queue import UNIT_BYTES
 from store.index.key_file import ENTRY_BYTES
 from store.index.key_file import HEADER as KEY_HEADER
@@ -475,6 +480,30 @@ def a_batch_of_a_topic_that_was_never_made(cluster: StoppedCluster) -> Planted:
 
     _all(cluster, at.index, change)
     return Planted([Due(K.UNKNOWN_QUEUE, node, at.index, at.position, 0) for node in NODES], alone=False, sends=[])
+
+
+def _append_commands(cluster: StoppedCluster, *commands: Command) -> int:
+    """Append commands to all replicas. Return the index of the last one."""
+    drafts = [EntryDraft(EntryKind.COMMAND, encode_command(command)) for command in commands]
+    for replica in cluster.replicas:
+        log = CommitLog.open(PosixDisk(), replica.shard / "log", LogSettings(segment_bytes=SEGMENT))
+        last = log.append(drafts, term=2, commit=log.last_index, now_ms=TIME_MS + 1_000)[-1]
+        log.sync()
+        log.close()
+        replica.killed()
+    return last.index
+
+
+@plant
+def a_message_of_a_shared_group_leased_twice(cluster: StoppedCluster) -> Planted:
+    first, second = (
+        QueueLeases("billing", 1, TopicQueueId(ORDERS, 0), 0, (LeaseChange(ChangeKind.LEASE, 0, size, duration_ms=50),))
+        for size in (2, 1)
+    )
+    at = _append_commands(
+        cluster, RaiseFeatureLevel(SHARED_GROUPS), ChangeLeases((first,), 100), ChangeLeases((second,), 149)
+    )
+    return Planted([Due(K.LEASED_TWICE, node, at, offset=0) for node in NODES])
 
 
 @plant
