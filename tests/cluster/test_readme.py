@@ -1,4 +1,6 @@
-"""Runs the five minutes of README.md from top to bottom, twice in a row: the commands with bash, and the programs."""
+"""Runs the five minutes of README.md from top to bottom, twice in a row: the commands with bash, and the programs. The
+commands of a secured cluster, which OPERATING.md shows, come after them.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,21 @@ import pytest
 
 from cluster.local.processes import DevCluster
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README, OPERATING = ROOT / "README.md", ROOT / "docs" / "OPERATING.md"
 SECONDS = 240
 ADDRESS = "127.0.0.1:9871"
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(2 * SECONDS + 60)]
 
-# Tells which commands fail. The commands of README.md that are meant to fail say so in a comment.
+# Tells which commands fail. The commands that are meant to fail say so in a comment.
 FAILURES = "set -o pipefail; trap 'echo \"FAILED: $BASH_COMMAND\" >&2' ERR\n"
 ACTIVATE = ". .venv/bin/activate\n"
 
 
-def blocks(language: str) -> list[str]:
-    """Return the code blocks of the chapter "Five minutes"."""
-    (chapter,) = re.findall(r"^## Five minutes\n(.*?)^## ", README.read_text(), re.DOTALL | re.MULTILINE)
+def blocks(language: str, document: Path = README, title: str = "Five minutes") -> list[str]:
+    """Return the code blocks of a chapter."""
+    (chapter,) = re.findall(rf"^## {title}\n(.*?)^## ", document.read_text(), re.DOTALL | re.MULTILINE)
     return re.findall(rf"^```{language}\n(.*?)^```", chapter, re.DOTALL | re.MULTILINE)
 
 
@@ -80,7 +83,7 @@ def program(home: Path, text: str) -> subprocess.Popen[str]:
 
 
 def follow(home: Path) -> None:
-    plain, secured = blocks("sh")
+    (plain,), secured = blocks("sh"), blocks("sh", OPERATING, "Security")[0]
     out, failed = shell(home, plain)
     assert failed == []
     consumed = [line for line in out.splitlines() if line in ("one", "two", "three", "four")]
