@@ -13,10 +13,8 @@ script also measures a run that only reads and computes the CRCs.
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,8 +23,9 @@ from pathlib import Path
 
 import google_crc32c
 
+from bench.judging.replicas import LogFiller, write_replicas
 from bench.tables import options, show
-from ledger.batch import encode, tag_hashes
+from ledger.batch import encode
 from ledger.v1 import command_pb2
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import ValidationReport
@@ -34,11 +33,9 @@ from ledger.validation.sources.access import FileAccess
 from ledger.validation.sources.replica import SPAN_BYTES
 from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import plan_of, validate
-from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
-from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, LogSettings, NodeDirectory, PosixDisk, VoteFile
+from store import EntryDraft, EntryKind
 from store.log.entry import HEADER_SIZE
 
-NODES = (1, 2, 3)
 MESSAGE_BYTES = 128
 SHAPES = {"batches": 500, "single": 1}
 GROUP_WRITE = 64
@@ -48,49 +45,15 @@ def make(directory: Path, size: int, count: int, segment_bytes: int, *, linked: 
     """Write three replicas of a log of `size` bytes, with their ConsumeQueues; each entry has `count` messages. If
     `linked`, the files of the replicas are hard links of one copy.
     """
-    disk, first = PosixDisk(), directory / "node-1"
-    owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
-    VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
-    log = CommitLog.open(disk, owner.log_directory(0), LogSettings(segment_bytes=segment_bytes))
-    queues = ConsumeQueues(disk, owner.queues_directory(0))
-    _fill(log, queues, size, count, segment_bytes)
-    log.sync()
-    owner.marks(0).write_clean_mark(log.clean_mark())
-    log.close()
-    queues.close()
-    owner.close()
-    return [str(first), *(_copy(first, node, linked=linked) for node in NODES[1:])]
 
+    def fill(filler: LogFiller) -> None:
+        create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
+        filler.append([EntryDraft(EntryKind.COMMAND, create.SerializeToString())])
+        for drafts in _drafts(count):
+            if filler.append(drafts)[-1].end >= size:
+                return
 
-def _copy(first: Path, node: int, *, linked: bool) -> str:
-    to = first.with_name(f"node-{node}")
-    # Without links, the copy keeps the holes of sparse files.
-    subprocess.run(["cp", "--archive", *(["--link"] if linked else []), first, to], check=True)
-    identity = to / "identity.json"
-    told = json.loads(identity.read_text())
-    identity.unlink()  # the link; the identity of the first node stays as it is
-    identity.write_text(json.dumps({**told, "node": node}))
-    return str(to)
-
-
-def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_bytes: int) -> None:
-    members = {node: ConfiguredMember(bytes([node]) * 16) for node in NODES}
-    configuration = ShardConfiguration("bench", members, segment_bytes, 8 << 20)
-    create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
-    begin = [
-        EntryDraft(EntryKind.CONFIGURATION, encode_configuration(configuration)),
-        EntryDraft(EntryKind.COMMAND, create.SerializeToString()),
-    ]
-    log.append(begin, term=1, commit=0, now_ms=1)
-    for drafts in _drafts(count):
-        headers = log.append(drafts, term=1, commit=log.last_index, now_ms=1)
-        for header, draft in zip(headers, drafts, strict=True):
-            queues.get(1, header.queue).put(
-                header.base_offset, header.position, header.size, tag_hashes(draft.body), header.count
-            )
-        log.prepare_next()
-        if headers[-1].end >= size:
-            return
+    return write_replicas(directory, fill, segment_bytes, linked=linked)
 
 
 def _drafts(count: int) -> Iterator[list[EntryDraft]]:
