@@ -283,14 +283,16 @@ class ShareOpening(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[SharedTopic, _Mapping]]] = ..., by_key: _Optional[bool] = ...) -> None: ...
 
 class SharedTopic(_message.Message):
-    __slots__ = ("topic_id", "tag_hashes", "start_offset")
+    __slots__ = ("topic_id", "tag_hashes", "start_offset", "filter")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TAG_HASHES_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     tag_hashes: _containers.RepeatedScalarFieldContainer[int]
     start_offset: int
-    def __init__(self, topic_id: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ..., start_offset: _Optional[int] = ...) -> None: ...
+    filter: str
+    def __init__(self, topic_id: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ..., start_offset: _Optional[int] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class WantedChange(_message.Message):
     __slots__ = ("kind", "topic_id", "queue", "first", "size", "lease", "resets", "duration_ms")
@@ -329,7 +331,7 @@ class Receive(_message.Message):
     def __init__(self, max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., attempt_id: _Optional[int] = ..., repeated_attempt: _Optional[bool] = ...) -> None: ...
 
 class ShareResponse(_message.Message):
-    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms")
+    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms", "filters")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HAS_CHANGED_FIELD_NUMBER: _ClassVar[int]
@@ -337,6 +339,7 @@ class ShareResponse(_message.Message):
     HAS_RECEIVED_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    FILTERS_FIELD_NUMBER: _ClassVar[int]
     number: int
     error: _error_pb2.Error
     has_changed: bool
@@ -344,7 +347,8 @@ class ShareResponse(_message.Message):
     has_received: bool
     batches: _containers.RepeatedCompositeFieldContainer[SharedBatch]
     lease_left_ms: int
-    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
+    filters: bool
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ..., filters: _Optional[bool] = ...) -> None: ...
 
 class SharedBatch(_message.Message):
     __slots__ = ("topic_id", "queue", "base_offset", "append_time_ms", "body", "lease", "resets", "attempts")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from grpc import StatusCode, aio
@@ -44,6 +45,8 @@ from ledger.v1 import consumer_group_pb2
 MAX_SHARE_STREAMS = 10_000
 # Changes of one request.
 MAX_REQUEST_CHANGES = 1_024
+# The different filters of one member together.
+MAX_MEMBER_FILTER_CHARACTERS = 16_384
 # A stream whose client accepts no answer for this time is refused.
 STALLED_S = 10.0
 # A stream whose client does not open it within this time is refused.
@@ -120,6 +123,12 @@ async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest
     validate_group_name(opening.consumer_group)
     validate_member_name(opening.member)
     topics = [shared_topic(topic) for topic in opening.topics]
+    filters = {topic.topic_id: topic.filter for topic in opening.topics}
+    if (characters := sum(map(len, set(filters.values())))) > MAX_MEMBER_FILTER_CHARACTERS:
+        raise InvalidArgumentError(
+            f"The filters of one member can have at most {MAX_MEMBER_FILTER_CHARACTERS:,} characters together, and "
+            f"these have {characters:,}."
+        )
     if not 1 <= len(topics) <= MAX_SUBSCRIPTIONS:
         raise InvalidArgumentError(f"A member reads 1 to {MAX_SUBSCRIPTIONS} topics, and not {len(topics)}.")
     sharing.check_rights(opening.consumer_group, [topic.topic_id for topic in topics])
@@ -130,6 +139,10 @@ async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest
             f"Shared group {mode.consumer_group!r} has no order by key: create a group with `--order key`, or leave "
             "out `order`."
         )
+    topics = [
+        replace(topic, filter=await turns.filters.parse(text) if (text := filters[topic.topic_id]) else None)
+        for topic in topics
+    ]
     member = SharedMember(
         opening.consumer_group, opening.member, {topic.topic_id: topic for topic in topics}, sharing.lookup
     )
@@ -205,7 +218,7 @@ def wanted_receive(number: int, wire: consumer_group_pb2.Receive) -> Receive:
 async def send_answers(sharing: Sharing, member: SharedMember, opening: int, context: Context) -> None:
     """Send the answers of a member, until `END` or an error. Raises StalledError if the client reads none, and
     LedgerError if the member may not read a topic any more."""
-    await write(context, consumer_group_pb2.ShareResponse(number=opening))
+    await write(context, consumer_group_pb2.ShareResponse(number=opening, filters=True))
     while True:
         while not member.outbox:
             member.has_answers.clear()

@@ -2,15 +2,19 @@
 
 This list has the modules in reading order.
 
-    members.py         the members with an open stream, and their receives that wait
-    lease_clock.py     the lease time, by which leases end
-    queue_choice.py    the messages of one queue that can be leased now
-    key_order.py       the same for groups with order by key
-    lease_entry.py     the entry of a turn, while it is being made
-    lease_turns.py     the turns of the leader: one entry with everything that members want
-    leased_batches.py  reads leased messages from the log, and cuts batches to them
-    dead_letters.py    moves messages that were handed out too often to the dead letters
-    group_lookup.py    the modes of groups, as this node's replica of shard 0 knows them
+    members.py            the members with an open stream, and their receives that wait
+    lease_clock.py        the lease time, by which leases end
+    stored_batches.py     the decoded batches that were used last
+    filter_parser.py      parses the filters of members
+    filter_matches.py     which messages match the filter of a group
+    queue_choice.py       the messages of one queue that can be leased now
+    key_order.py          the same for groups with order by key
+    lease_entry.py        the entry of a turn, while it is being made
+    filter_look_ahead.py  evaluates filters ahead of the turns
+    lease_turns.py        the turns of the leader: one entry with everything that members want
+    leased_batches.py     reads leased messages from the log, and cuts batches to them
+    dead_letters.py       moves messages that were handed out too often to the dead letters
+    group_lookup.py       the modes of groups, as this node's replica of shard 0 knows them
 """
 
 from __future__ import annotations

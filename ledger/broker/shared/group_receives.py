@@ -16,6 +16,7 @@ import numpy as np
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.consumed_offsets import start_offset
+from ledger.broker.shared.filter_matches import KnownMatches
 from ledger.broker.shared.key_order import KeyedChoice, KeyHashes
 from ledger.broker.shared.lease_clock import are_free, next_free_s
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
@@ -87,8 +88,10 @@ class GroupReceives:
         mode: GroupMode,
         now_ms: int,
         keys: dict[tuple[str, TopicQueueId], KeyHashes],
+        matches: KnownMatches,
     ) -> None:
-        """`now_ms` is the lease time of the turn. `keys` has the known hashes of keys, by consumer group and queue."""
+        """`now_ms` is the lease time of the turn. `keys` has the known hashes of keys, by consumer group and queue, and
+        `matches` the results of filters."""
         self.name = group.name
         # True: the members have too many answers that they have not read.
         self.is_held_up = False
@@ -97,6 +100,7 @@ class GroupReceives:
         self._mode = mode
         self._now_ms = now_ms
         self._keys = keys
+        self._matches = matches
         self._choices: dict[TopicQueueId, Choice] = {}
         self._windows: dict[TopicQueueId, LeaseWindow] = {}
         self._plans: list[_Plan] = []
@@ -184,7 +188,9 @@ class GroupReceives:
             if window is None:
                 entry.open(self._mode, queue, start_offset(self._replica, *queue, topic.start_offset))
                 return True
-            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._now_ms)
+            first = self._replica.queues.get(*queue).first_offset
+            matches = self._matches.of(self.name, queue, topic.filter, max(window.end, first))
+            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._now_ms, matches)
             self._windows[queue] = window
             if self._mode.by_key:
                 hashes = self._keys.setdefault((self.name, queue), KeyHashes(self._replica, queue))

@@ -23,7 +23,7 @@ from ledger.state import TopicQueueId
 
 # Entries of one queue that a turn reads for their keys.
 MAX_ENTRIES = 1_024
-# Ranges of messages with other tags that one turn skips in one queue.
+# Ranges of unwanted messages that one turn skips in one queue.
 MAX_SKIPS = 1_000
 # So many messages are looked at first, and twice as many if they have too few that can be leased.
 _FIRST_LOOK = 1_024
@@ -82,7 +82,7 @@ class KeyedChoice(Choice):
         self.skips = [(window.begin, begin - window.begin)] if window.begin < begin else []
         end = facts.end
         reach = max(min(end, facts.reach()), min(end, window.end))
-        keys = hashes.of(begin, reach)
+        keys = hashes.of(begin, facts.known(reach))
         self.dead: list[int] = []
         self._offsets = self._attempts = np.zeros(0, np.int64)
         look = _FIRST_LOOK
@@ -116,8 +116,8 @@ class KeyedChoice(Choice):
         is_open[:known] = slots["is_settled"] == 0
         is_free[:known] = are_free(slots, facts.now_ms)
         attempts[:known] = slots["attempts"]
-        if facts.topic.tag_hashes is not None and len(keys) > known:
-            wanted = facts.wanted(facts.units(begin + known, len(keys) - known))
+        if facts.wants_some and len(keys) > known:
+            wanted = facts.wanted(begin + known, facts.units(begin + known, len(keys) - known))
             is_open[known:] = wanted
             unwanted = list(gaps(np.flatnonzero(wanted), len(wanted), begin + known))
             if len(unwanted) > MAX_SKIPS:  # what is not skipped in this turn must not come into the window

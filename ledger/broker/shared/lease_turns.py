@@ -22,12 +22,16 @@ from typing import Any
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared.dead_letters import MAX_MOVES, DeadLetters
+from ledger.broker.shared.filter_look_ahead import FilterLookAhead
+from ledger.broker.shared.filter_matches import KnownMatches
+from ledger.broker.shared.filter_parser import FilterParser
 from ledger.broker.shared.group_receives import Grant, GroupReceives, queues_of
 from ledger.broker.shared.key_order import KeyHashes
 from ledger.broker.shared.lease_clock import TIME_ENTRY_MS
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
 from ledger.broker.shared.leased_batches import LeasedBatch, LeasedBatches, LeasedMessages
 from ledger.broker.shared.members import Answer, ChangeRequest, GroupMembers, Receive, SharedMember
+from ledger.broker.shared.stored_batches import StoredBatches
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import (
     BusyError,
@@ -76,7 +80,8 @@ class LeaseTurns:
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float]) -> None:
         self._replica = replica
         replica.on_role_change = self._wake
-        self._batches = LeasedBatches(replica.log)
+        self._stored = StoredBatches(replica.log)
+        self._batches = LeasedBatches(replica.shard, self._stored)
         self._dead_letters = DeadLetters(replica, lambda: monotonic_ms() / 1000)
         self._full_log = RareLog(log, lambda: monotonic_ms() / 1000)
         self._refused_log = RareLog(log, lambda: monotonic_ms() / 1000)
@@ -89,6 +94,11 @@ class LeaseTurns:
         self._room = asyncio.Event()
         self._room.set()
         self._keys: dict[tuple[str, TopicQueueId], KeyHashes] = {}
+        self._matches = KnownMatches()
+        self._look_ahead = FilterLookAhead(
+            replica, self._matches, self._stored, self._turns, lambda: monotonic_ms() / 1000
+        )
+        self.filters = FilterParser(self._turns)
         # By consumer group: the queues whose windows have no room.
         self.full_windows: dict[str, int] = {}
         # What this leader has done: entries, messages leased, and messages acknowledged.
@@ -125,6 +135,7 @@ class LeaseTurns:
             del self._groups[member.consumer_group]
             self.full_windows.pop(member.consumer_group, None)
             self._keys = {key: known for key, known in self._keys.items() if key[0] != member.consumer_group}
+            self._matches.forget(member.consumer_group)
 
     def members(self, consumer_group: str) -> int:
         """Return the number of members with a stream to this shard's leader."""
@@ -195,6 +206,8 @@ class LeaseTurns:
     async def _turn(self) -> float | None:
         """Take one turn. Return the seconds until the next one, and None if only news can bring work."""
         replica = self._replica
+        # Other requests get their turns meanwhile, so it comes before everything that must not change in a turn.
+        is_known = not replica.knows_the_end or await self._look_ahead.run(self._groups.values())
         if not replica.knows_the_end:
             if self._term:
                 self._end_of_term()
@@ -221,7 +234,7 @@ class LeaseTurns:
             # An earlier entry has leased these messages, so their members get them whatever becomes of this entry.
             for grant in had_before:
                 await self._send(grant)
-        if command is not None or moves or had_before:
+        if command is not None or moves or had_before or not is_known:
             return 0.0
         looks_s = [left_s for each in receives if (left_s := each.next_look_s()) is not None]
         if replica.state.shared.leases.has_running_leases:
@@ -247,8 +260,9 @@ class LeaseTurns:
     def _end_of_term(self) -> None:
         """End the streams of all members, because this node does not lead any more."""
         self._term = 0
-        self._batches.clear()
+        self._stored.clear()
         self._keys.clear()
+        self._matches.clear()
         self._dead_letters.clear()
         self.full_windows.clear()
         self._requests.clear()
@@ -281,7 +295,7 @@ class LeaseTurns:
         if mode is None:
             self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))
             return None
-        return GroupReceives(self._replica, group, mode, now_ms, self._keys)
+        return GroupReceives(self._replica, group, mode, now_ms, self._keys, self._matches)
 
     def _unsent_bytes(self) -> int:
         return sum(member.unsent_bytes for group in self._groups.values() for member in group.members)

@@ -1,12 +1,8 @@
-"""Reads leased messages from the log of the leader, and cuts batches to them.
-
-A batch of a producer is usually handed out in several receives. So the decoded batches that were used last stay in
-memory.
-"""
+"""Reads leased messages from the log of the leader, and cuts batches to them."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,15 +10,15 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch import Batch
 from ledger.batch.cut import cut
-from ledger.broker.log_batches import batch_entry_at
-from ledger.errors import CorruptBatchError
+from ledger.broker.shared.stored_batches import StoredBatch, StoredBatches
+from ledger.errors import CorruptBatchError, LedgerError
 from ledger.state import TopicQueueId
 from store import CommitLog, ConsumeQueue
 from store.index.consume_queue import Units
 
-CACHE_BYTES = 16 << 20
+log = logging.getLogger("ledgermq.broker.shared")
+
 # Units between the wanted ones cost less to read than more reads, up to this number for each wanted one.
 _NEAR = 64
 
@@ -43,13 +39,6 @@ class LeasedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredBatch:
-    batch: Batch
-    base_offset: int
-    append_time_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class LeasedMessages:
     """Messages of one queue that a receive gets, in ascending order of their offsets."""
 
@@ -61,30 +50,31 @@ class LeasedMessages:
 
 
 class LeasedBatches:
-    """Reads batches from a log, and keeps the decoded ones that were used last."""
+    """Reads batches from the log of a shard, and cuts them."""
 
-    def __init__(self, commit_log: CommitLog) -> None:
-        self._log = commit_log
-        # By position in the log, the batch that was used last at the end.
-        self._cache: OrderedDict[int, _StoredBatch] = OrderedDict()
-        self._cached_bytes = 0
+    def __init__(self, shard: int, stored: StoredBatches) -> None:
+        self._shard = shard
+        self._stored = stored
 
     def read(self, units: ConsumeQueue, wanted: LeasedMessages) -> Iterator[LeasedBatch]:
-        """Yield the batches with these messages. Raises CorruptBatchError if the log or its index is damaged there, and
-        StoreError."""
+        """Yield the batches with these messages, without those that cannot be decoded on this node. Raises
+        CorruptBatchError if the index is damaged there, and StoreError."""
         places = _places(units, wanted.offsets)
         found = [(*place, offset, at) for at, (place, offset) in enumerate(zip(places, wanted.offsets, strict=True))]
         for (position, size), group in groupby(found, key=lambda each: each[:2]):
             of_batch = [(offset, wanted.attempts[at]) for _, _, offset, at in group]
-            yield self._part(wanted, self._stored(position, size), of_batch)
-
-    def clear(self) -> None:
-        """Forget all batches."""
-        self._cache.clear()
-        self._cached_bytes = 0
+            try:
+                yield self._part(wanted, self._stored.at(position, size), of_batch)
+            except LedgerError as error:
+                log.error(
+                    "shard %d: leased messages from offset %d on cannot be read on this node: %s",
+                    self._shard,
+                    of_batch[0][0],
+                    error,
+                )
 
     @staticmethod
-    def _part(wanted: LeasedMessages, stored: _StoredBatch, messages: list[tuple[int, int]]) -> LeasedBatch:
+    def _part(wanted: LeasedMessages, stored: StoredBatch, messages: list[tuple[int, int]]) -> LeasedBatch:
         batch = stored.batch
         places = np.array([offset for offset, _ in messages], np.int64) - stored.base_offset
         if places[0] < 0 or places[-1] >= len(batch):
@@ -100,20 +90,6 @@ class LeasedBatches:
             wanted.resets,
             attempts,
         )
-
-    def _stored(self, position: int, size: int) -> _StoredBatch:
-        if (cached := self._cache.get(position)) is not None:
-            self._cache.move_to_end(position)
-            return cached
-        entry = batch_entry_at(self._log, position, size)
-        if entry is None:
-            raise CorruptBatchError(f"the log has no batch of {size} bytes at position {position}")
-        header, body = entry
-        found = self._cache[position] = _StoredBatch(Batch(bytes(body)), header.base_offset, header.append_time_ms)
-        self._cached_bytes += _bytes_of(found)
-        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
-            self._cached_bytes -= _bytes_of(self._cache.popitem(last=False)[1])
-        return found
 
 
 def _places(units: ConsumeQueue, offsets: Sequence[int]) -> list[tuple[int, int]]:
@@ -134,7 +110,3 @@ def shares(commit_log: CommitLog, units: Units) -> NDArray[np.float64]:
     positions, sources = np.unique(units["position"], return_inverse=True)
     counts = np.array([max(1, commit_log.reading.header_at(int(position)).count) for position in positions.tolist()])
     return np.asarray(units["size"] / counts[sources], np.float64)
-
-
-def _bytes_of(found: _StoredBatch) -> int:
-    return found.batch.header.plain_size

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.leased_batches import LeasedBatch
 from ledger.errors import GroupConflictError, GroupFullError, LedgerError
+from ledger.filters.parse import MessageFilter
 from ledger.state import TopicQueueId
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import LeaseChange
@@ -27,12 +28,14 @@ MAX_TAGS = 256
 
 @dataclass(frozen=True, slots=True)
 class SharedTopic:
-    """A topic that a member reads. `tag_hashes` has the wanted tags; None: all messages. A group that is new in a queue
-    begins at `start_offset`, which may be AT_THE_FIRST or BEHIND_THE_LAST."""
+    """A topic that a member reads. `tag_hashes` has the wanted tags; None: all tags, and messages without one. Of these
+    messages the member wants those that match the filter. A group that is new in a queue begins at `start_offset`,
+    which may be AT_THE_FIRST or BEHIND_THE_LAST."""
 
     topic_id: int
     tag_hashes: frozenset[int] | None
     start_offset: int
+    filter: MessageFilter | None = None
 
 
 @dataclass(slots=True)
@@ -146,7 +149,8 @@ class GroupMembers:
         self.turn = 0
 
     def add(self, member: SharedMember) -> None:
-        """Add a member. Raises GroupFullError, and GroupConflictError if another member wants other tags of a topic."""
+        """Add a member. Raises GroupFullError, and GroupConflictError if another member wants other messages of a
+        topic."""
         if len(self.members) >= MAX_SHARED_MEMBERS:
             raise GroupFullError(
                 f"Consumer group {self.name!r} has {len(self.members)} members on this node already, which is the "
@@ -159,8 +163,14 @@ class GroupMembers:
                     f"Another member of the shared group {self.name!r} reads topic {topic_id} with other tags: all "
                     "members of a shared group must want the same tags, because each message is handed out once."
                 )
-            if known is not None:
-                member.topics[topic_id] = replace(topic, tag_hashes=known.tag_hashes)  # all members share one set
+            if known is not None and known.filter != topic.filter:
+                raise GroupConflictError(
+                    f"Another member of the shared group {self.name!r} reads topic {topic_id} with another filter: all "
+                    "members of a shared group must have the same filter, because each message is handed out once. To "
+                    "change the filter, stop all members first."
+                )
+            if known is not None:  # all members share one set and one filter
+                member.topics[topic_id] = replace(topic, tag_hashes=known.tag_hashes, filter=known.filter)
         self.members[member] = None
         self.has_begun = False
 

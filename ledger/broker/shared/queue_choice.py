@@ -1,9 +1,10 @@
 """The messages of one queue that a shared group can lease in this turn of the leader, in the order of their offsets.
 
     window of the group                        | never handed out
-    | leased  free  settled  free  leased      | wanted  other tag  wanted  ...        end of the queue
-              ^ again, first                     ^ then these; messages with other tags are skipped
+    | leased  free  settled  free  leased      | wanted  unwanted  wanted  ...        end of the queue
+              ^ again, first                     ^ then these; unwanted messages are skipped
 
+A message is unwanted if it has another tag, or does not match the filter of the group.
 `take` hands out the next ones. A message that was handed out too often is in `dead` and not handed out again.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.shared.filter_matches import FilterMatches
 from ledger.broker.shared.lease_clock import are_free
 from ledger.broker.shared.leased_batches import shares
 from ledger.broker.shared.members import SharedTopic
@@ -88,6 +90,8 @@ class ChoiceFacts:
     window: LeaseWindow
     # The lease time of this turn.
     now_ms: int
+    # The results of the group's filter for messages after the window. None: the group has no filter.
+    matches: FilterMatches | None = None
 
     @property
     def end(self) -> int:
@@ -101,17 +105,26 @@ class ChoiceFacts:
 
     def reach(self) -> int:
         """Return the offset before which the window of the group can reach in this turn."""
-        room = MAX_OPEN_OFFSETS - self.replica.state.shared.leases.open_offsets + len(self.window)
-        return max(self.window.begin, self.first) + min(MAX_WINDOW, room)
+        return reach_of(self.replica, self.window, self.first)
+
+    @property
+    def wants_some(self) -> bool:
+        """Whether the group does not want all messages."""
+        return self.topic.tag_hashes is not None or self.matches is not None
+
+    def known(self, end: int) -> int:
+        """Return the offset before which it is known what the filter says, at most `end`."""
+        return end if self.matches is None else min(end, max(self.matches.end, self.window.end))
 
     def units(self, first: int, most: int) -> Units:
         return self.replica.queues.get(*self.queue).read(first, most)
 
-    def wanted(self, units: Units) -> NDArray[np.bool_]:
-        """Return which of these messages have a wanted tag."""
-        if self.topic.tag_hashes is None:
-            return np.ones(len(units), np.bool_)
-        return np.isin(units["tag_hash"], np.fromiter(self.topic.tag_hashes, np.int64))
+    def wanted(self, first: int, units: Units) -> NDArray[np.bool_]:
+        """Return which of these messages the group wants, by their tags and its filter. They are behind the window,
+        begin at the offset `first`, and are before `known`."""
+        hashes = self.topic.tag_hashes
+        wanted = np.ones(len(units), np.bool_) if hashes is None else has_tags(units, hashes)
+        return wanted if self.matches is None else wanted & self.matches.of(first, len(units))
 
 
 @dataclass(slots=True)
@@ -144,8 +157,9 @@ class QueueChoice:
         self.dead = offsets[is_dead].tolist()
         self._again = _Again(offsets[~is_dead], attempts[~is_dead])
         self._fresh = max(window.end, facts.first)
-        self._fresh_end = min(facts.end, facts.reach())
-        self.is_full = self._fresh >= self._fresh_end < facts.end
+        reach = min(facts.end, facts.reach())
+        self.is_full = self._fresh >= reach < facts.end
+        self._fresh_end = facts.known(reach)
 
     @property
     def available(self) -> int:
@@ -172,7 +186,7 @@ class QueueChoice:
         chosen: list[Chosen] = []
         while most > 0 and self._fresh < self._fresh_end and self._scanned < MAX_SCANNED:
             units = self.facts.units(self._fresh, min(_UNITS_AT_ONCE, self._fresh_end - self._fresh, self._most(most)))
-            wanted = np.flatnonzero(self.facts.wanted(units))[:most]
+            wanted = np.flatnonzero(self.facts.wanted(self._fresh, units))[:most]
             fitting = budget.fitting(shares(self.facts.replica.log, units[wanted]))
             is_cut_short = fitting < len(wanted)
             passed = int(wanted[fitting]) if is_cut_short else len(units)
@@ -190,7 +204,18 @@ class QueueChoice:
 
     def _most(self, most: int) -> int:
         """Return how many units are read for `most` messages."""
-        return most if self.facts.topic.tag_hashes is None else _UNITS_AT_ONCE
+        return _UNITS_AT_ONCE if self.facts.wants_some else most
+
+
+def has_tags(units: Units, hashes: Iterable[int]) -> NDArray[np.bool_]:
+    """Return which of these messages have one of the tags."""
+    return np.isin(units["tag_hash"], np.fromiter(hashes, np.int64))
+
+
+def reach_of(replica: BrokerReplica, window: LeaseWindow, first: int) -> int:
+    """Return the offset before which a window can reach now. `first` is the first offset that the log still has."""
+    room = MAX_OPEN_OFFSETS - replica.state.shared.leases.open_offsets + len(window)
+    return max(window.begin, first) + min(MAX_WINDOW, room)
 
 
 def free_messages(facts: ChoiceFacts) -> tuple[Offsets, Offsets]:

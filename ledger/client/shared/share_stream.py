@@ -15,7 +15,7 @@ import grpc.aio
 
 from ledger.client.connection.channels import NodeStub, failure, failure_of
 from ledger.client.connection.session import ProofEndedError, ProvenStream
-from ledger.errors import LedgerError, UnavailableError, from_wire
+from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, from_wire
 from ledger.v1 import consumer_group_pb2
 
 # How long a node may take to open a stream.
@@ -30,6 +30,7 @@ class ShareStream:
     def __init__(self, address: str, stub: NodeStub, opening: consumer_group_pb2.ShareOpening) -> None:
         self.address = address
         self.error: LedgerError | None = None
+        self._has_filter = any(topic.filter for topic in opening.topics)
         self._loop = asyncio.get_running_loop()
         self._call: Any = stub.Share()
         self._number = 0
@@ -130,6 +131,11 @@ class ShareStream:
                 self.breaks(from_wire(response.error))
                 return
             if not self.opened.done():
+                if self._has_filter and not response.filters:
+                    raise InvalidArgumentError(
+                        f"Node {self.address} runs an older version of ledgermq, which has no filters: upgrade all "
+                        "nodes."
+                    )
                 self.opened.set_result(None)
                 continue
             for part, is_there in (("changed", response.has_changed), ("received", response.has_received)):

@@ -43,7 +43,15 @@ from ledger.client.shared.shared_message import (
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
-from ledger.shared import DEFAULT_LEASE_MS, MAX_LEASE_MS, MAX_RECEIVED, MAX_RECEIVED_BYTES, MAX_WAIT_MS, validate_lease
+from ledger.shared import (
+    DEFAULT_LEASE_MS,
+    MAX_FILTER_CHARACTERS,
+    MAX_LEASE_MS,
+    MAX_RECEIVED,
+    MAX_RECEIVED_BYTES,
+    MAX_WAIT_MS,
+    validate_lease,
+)
 from ledger.topics import topic_names
 from ledger.v1 import consumer_group_pb2
 
@@ -82,6 +90,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                          "latest"
     tags                 receive only messages with one of these tags, such as "paid || refunded"; None (default) or
                          "*": all messages. Equal for all members of the group
+    where                receive only messages for which this condition on headers, tag and keys is true, such as
+                         "price > 10 AND region = 'EU'"; None (default): all messages. The nodes evaluate it. Equal for
+                         all members of the group. docs/CONSUMERS.md describes the language
     lease_ms             how long a message is leased, if `receive` does not say it (default 30,000)
     prefetch             how many messages an iteration leases at a time (default 32)
     max_bytes            about how many bytes one receive may have (default 1 MiB)
@@ -98,6 +109,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         order: Literal["key"] | None = None,
         start: SharedStart = "earliest",
         tags: str | Iterable[str] | None = None,
+        where: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         prefetch: int = 32,
         max_bytes: int = 1024 * 1024,
@@ -129,7 +141,12 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 f"prefetch is {prefetch} and max_bytes is {max_bytes}: they must be 1 to {MAX_RECEIVED} and 1 to "
                 f"{MAX_RECEIVED_BYTES}."
             )
-        self._group, self._order = group, order
+        if where is not None and not 1 <= len(where.strip()) <= MAX_FILTER_CHARACTERS:
+            raise InvalidArgumentError(
+                f"A filter has 1 to {MAX_FILTER_CHARACTERS:,} characters, and this has {len(where):,}: shorten it, or "
+                "leave out `where`."
+            )
+        self._group, self._order, self._where = group, order, where or ""
         self._names = topic_names(topics)
         self._start_offset = AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST
         self._tag_hashes = tuple(sorted(map(tag_hash, wanted_tags(tags) or ())))
@@ -538,7 +555,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             by_key=self._order == "key",
             topics=[
                 consumer_group_pb2.SharedTopic(
-                    topic_id=topic_id, tag_hashes=self._tag_hashes, start_offset=self._start_offset
+                    topic_id=topic_id,
+                    tag_hashes=self._tag_hashes,
+                    start_offset=self._start_offset,
+                    filter=self._where,
                 )
                 for topic_id in self._topic_names
             ],

@@ -29,6 +29,7 @@ class SharedConsumer(Lifetime, Generic[Received]):
         order: Literal["key"] | None = None,
         start: SharedStart = "earliest",
         tags: str | Iterable[str] | None = None,
+        where: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         prefetch: int = 32,
         max_bytes: int = 1024 * 1024,

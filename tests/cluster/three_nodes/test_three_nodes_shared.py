@@ -211,6 +211,26 @@ async def test_members_with_other_tags_are_refused_and_filtered_messages_are_set
         assert sum(one.lag or 0 for one in described.queues) == 0
 
 
+async def test_a_filter_selects_by_headers_tag_and_keys(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    await prepare(admin, "filter")
+    async with AsyncProducer(await addresses(admin)) as producer:
+        for price in range(20):
+            headers = [("price", b"%d" % price), ("region", b"EU" if price % 2 else b"US")]
+            tag = "paid" if price % 3 else None
+            await producer.send("filter", b"%d" % price, key=b"k%d" % price, headers=headers, tag=tag)
+    where = "(price > 10 AND region = 'EU' AND TAGS = 'paid') OR __SHARDINGKEY = 'k2'"
+    async with member(cluster, "filter", where=where) as consumer:
+        assert sorted(message.value for message in await drained(consumer)) == [b"11", b"13", b"17", b"19", b"2"]
+        described = await admin.describe_consumer_group("filter")
+        assert sum(one.lag or 0 for one in described.queues) == 0
+        with pytest.raises(GroupConflictError, match="must have the same filter"):
+            async with member(cluster, "filter", where="price > 11"):
+                pass
+    with pytest.raises(InvalidArgumentError, match='mistake at character 7, "!= 10": write <> and not !='):
+        async with member(cluster, "filter", where="price != 10"):
+            pass
+
+
 async def test_keys_are_handed_out_one_after_another_and_a_failing_key_holds_up_no_other(
     cluster: DevCluster, admin: AsyncAdmin
 ) -> None:
@@ -357,7 +377,7 @@ def test_the_synchronous_twin(cluster: DevCluster) -> None:
             left.discard(message.value)
             if not left:
                 break
-    with SharedConsumer("twin", group="twin", bootstrap_servers=cluster.bootstrap) as consumer:
+    with SharedConsumer("twin", group="twin", bootstrap_servers=cluster.bootstrap, where="FALSE") as consumer:
         assert len(consumer.receive(max_wait_ms=SHORT_MS)) == 0
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from ledger.batch import Batch, encode
+from ledger.batch import HEADER_BYTES, Batch, BatchHeader, encode
+from ledger.batch.header import seal
 from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.membership import Membership
@@ -17,6 +18,8 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import Answer, ChangeRequest, Receive, SharedMember, SharedTopic
+from ledger.codec import Codec
+from ledger.filters.parse import parse_filter
 from ledger.hashing import tag_hash
 from ledger.retries import dead_letter_topic
 from ledger.state import TopicQueueId
@@ -120,8 +123,10 @@ class LeasingLeader:
         *,
         keys: Sequence[str | None] | None = None,
         tags: Sequence[str | None] | None = None,
+        headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
         queue: int = 0,
         size: int = 0,
+        codec: Codec = Codec.NONE,
     ) -> None:
         """Append one batch. The value of a message is its offset, and then zeros up to `size` bytes."""
         offset = self.replica.state.next_offset(ORDERS, queue)
@@ -129,9 +134,20 @@ class LeasingLeader:
             [(b"%d" % (offset + number)).ljust(size, b"\0") for number in range(count)],
             topic_id=ORDERS, queue=queue, producer_id=offset + 1, epoch=0, first_sequence=0, base_timestamp_ms=NOW_MS,
             keys=None if keys is None else [None if key is None else key.encode() for key in keys],
-            tags=tags,
+            tags=tags, headers=headers, codec=codec,
         )  # fmt: skip
         self.append(EntryDraft(EntryKind.BATCH, body, ORDERS, queue, offset, count))
+
+    def send_nonsense(self, count: int) -> None:
+        """Append a batch whose checksum is right, and whose payload cannot be decoded."""
+        offset = self.replica.state.next_offset(ORDERS, 0)
+        body = encode(
+            [b"x" * 8] * count, topic_id=ORDERS, queue=0, producer_id=offset + 1, epoch=0, first_sequence=0,
+            base_timestamp_ms=NOW_MS,
+        )  # fmt: skip
+        header = BatchHeader.parse(body)
+        nonsense = seal(header.pack(), bytes(len(body) - HEADER_BYTES - 1) + b"\xff")
+        self.append(EntryDraft(EntryKind.BATCH, nonsense, ORDERS, 0, offset, count))
 
     def pass_ms(self, passed_ms: int) -> None:
         """Let the wall clock and the steady clock advance."""
@@ -146,10 +162,11 @@ class LeasingLeader:
         self.driver.raft.term += 1
         self.replica.leading(self.driver.raft.term)
 
-    def member(self, *tags: str) -> LeasingMember:
+    def member(self, *tags: str, where: str | None = None) -> LeasingMember:
         self._members += 1
         hashes = frozenset(map(tag_hash, tags)) or None
-        member = SharedMember(GROUP, f"m{self._members}", {ORDERS: SharedTopic(ORDERS, hashes, 0)}, self.lookup)
+        topic = SharedTopic(ORDERS, hashes, 0, None if where is None else parse_filter(where))
+        member = SharedMember(GROUP, f"m{self._members}", {ORDERS: topic}, self.lookup)
         self.turns.join(member)
         return LeasingMember(self, member)
 

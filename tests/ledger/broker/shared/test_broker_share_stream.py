@@ -11,6 +11,7 @@ import grpc
 import pytest
 from grpc import aio
 
+from ledger.batch import Batch
 from ledger.broker.rpc import share_stream
 from ledger.broker.rpc.share_stream import Context, open_stream, serve_share
 from ledger.broker.shared import lease_turns
@@ -110,15 +111,55 @@ async def settled() -> None:
             ShareOpening(consumer_group=GROUP, member="m", topics=[SharedTopic(tag_hashes=[1] * (MAX_TAGS + 1))]),
             "at most 256 tags",
         ),
+        (
+            ShareOpening(consumer_group=GROUP, member="m", topics=[SharedTopic(topic_id=ORDERS, filter="a != 1")]),
+            'mistake at character 3, "!= 1"',
+        ),
+        (
+            ShareOpening(consumer_group=GROUP, member="m", topics=[SharedTopic(topic_id=ORDERS, filter="a" * 4_097)]),
+            "at most 4,096 characters",
+        ),
+        (
+            ShareOpening(
+                consumer_group=GROUP,
+                member="m",
+                topics=[SharedTopic(topic_id=1 + each, filter=f"a{each}".ljust(4_000)) for each in range(5)],
+            ),
+            "filters of one member can have at most 16,384 characters together, and these have 20,000",
+        ),
         (None, "must open it"),
     ],
-    ids=["a long name", "no name", "no topics", "a start", "many tags", "no opening"],
+    ids=[
+        "a long name",
+        "no name",
+        "no topics",
+        "a start",
+        "many tags",
+        "a mistake in a filter",
+        "a long filter",
+        "many filters",
+        "no opening",
+    ],
 )
 async def test_an_opening_that_is_not_valid_is_refused(opening: ShareOpening | None, match: str) -> None:
     leader = LeasingLeader()
     with pytest.raises(InvalidArgumentError, match=match):
         await open_stream(Node(leader), ShareRequest(number=1, opening=opening))
     assert leader.turns.members(GROUP) == 0
+
+
+async def test_a_stream_hands_out_what_matches_the_filter_of_its_opening() -> None:
+    leader = LeasingLeader()
+    leader.send(3, headers=[[("price", b"5")], [("price", b"15")], []])
+    topic = SharedTopic(topic_id=ORDERS, start_offset=0, filter="price > 10")
+    opening = ShareOpening(consumer_group=GROUP, member="m", topics=[topic])
+    client = Client(ShareRequest(number=1, opening=opening), ShareRequest(number=2, receive=RECEIVE))
+    async with Node(leader).serving(client):
+        await leader.turn(3)
+        await settled()
+    opened, received = client.responses
+    assert opened.filters
+    assert Batch(received.batches[0].body).offsets_from(0).tolist() == [1]
 
 
 async def test_a_stream_that_its_client_does_not_open_ends(monkeypatch: pytest.MonkeyPatch) -> None:
