@@ -1,4 +1,4 @@
-"""The rules for names of topics and for their numbers of queues.
+"""The rules for names of topics, for their numbers of queues, and for the messages that their types allow.
 
 Clients check the names and the numbers of queues before they send a request. Leaders check the rules again before they
 propose an entry, and replicas when they apply the entry.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import IntEnum
 
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
@@ -25,6 +26,39 @@ MAX_NAME_LENGTH = 127
 HIDDEN_TOPICS = {TIMED_TOPIC: "ledgermq timer list", HALF_TOPIC: "ledgermq transaction list"}
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,127}", re.ASCII)
+
+
+class TopicType(IntEnum):
+    """What producers may send to a topic. The numbers are those of `ledger.v1.TopicType`.
+
+    MIXED        everything
+    NORMAL       messages without delivery times and outside of transactions
+    FIFO         the same, and each message has a key: messages with one key are handled in their order
+    DELAY        only messages with delivery times
+    TRANSACTION  only messages of transactions
+    """
+
+    MIXED = 0
+    NORMAL = 1
+    FIFO = 2
+    DELAY = 3
+    TRANSACTION = 4
+
+    @property
+    def word(self) -> str:
+        """The name by which people call the type."""
+        return self.name.lower()
+
+
+TOPIC_TYPES = {each.word: each for each in TopicType}
+
+
+def topic_type_of(word: str) -> TopicType:
+    """Return the type that people call `word`. Raises InvalidArgumentError."""
+    found = TOPIC_TYPES.get(word)
+    if found is None:
+        raise InvalidArgumentError(f"{_shown(word)} is no type of a topic: use {', '.join(TOPIC_TYPES)}.")
+    return found
 
 
 def topic_names(topics: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
@@ -73,6 +107,12 @@ def validate_queue_count(queues: int) -> None:
     """Raise InvalidArgumentError if a topic cannot have `queues` queues."""
     if not 1 <= queues <= MAX_QUEUES:
         raise InvalidArgumentError(f"A topic cannot have {queues} queues: choose 1 to {MAX_QUEUES}.")
+
+
+def validate_topic_type(number: int) -> None:
+    """Raise InvalidArgumentError if no type of a topic has this number."""
+    if number not in TOPIC_TYPES.values():
+        raise InvalidArgumentError(f"There is no type {number} of a topic: use 0 to {max(TOPIC_TYPES.values()):d}.")
 
 
 def is_system_topic(name: str) -> bool:

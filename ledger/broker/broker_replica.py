@@ -39,6 +39,7 @@ from ledger.broker.produce.produce_decisions import (
 )
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedLimits, TimedRoom
+from ledger.broker.produce.type_admission import has_keys, target_topic
 from ledger.broker.retention.log_holds import LogHolds
 from ledger.broker.shared.lease_clock import LeaseClock
 from ledger.broker.timed.applied_timed import AppliedTimed
@@ -56,6 +57,7 @@ from ledger.state import Projected, State
 from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import CancelTimed, Command
+from ledger.topics import TopicType
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.core import (
     Busy,
@@ -144,6 +146,8 @@ class BrokerReplica:
         self._logged_failure = ""
         self._divergence_log = RareLog(log, monotonic_s)
         self._unacknowledged_log = RareLog(log, monotonic_s)
+        # Returns the type of a topic. The node sets it to ask its replica of shard 0, which alone knows the types.
+        self.type_of_topic: Callable[[int], TopicType] = lambda _: TopicType.MIXED
         # Why this node refuses new data: its disk has no room. Empty if it accepts data.
         self.no_room = ""
         # Why this start built state and indexes anew from the log, although there was a checkpoint; else empty.
@@ -345,6 +349,7 @@ class BrokerReplica:
         projected = self._projected
         timed = timed_column(batch, header)
         half = half_column(batch, header)
+        topic_type = self.type_of_topic(target_topic(header.topic_id, timed, half))
         now_ms = 0 if timed is None else self.driver.now_ms()
         room = DEFAULT_ROOM if timed is None and half is None else self._timed_room()
         decision = ProduceDecisions.decide(
@@ -360,6 +365,8 @@ class BrokerReplica:
             header.columns,
             self.feature_level.may_reach(needed_level(header.columns)),
             half,
+            topic_type,
+            topic_type is not TopicType.FIFO or has_keys(batch, header),
         )
         match decision:
             case AppendBatch():

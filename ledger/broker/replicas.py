@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError, UnknownTopicError
 from ledger.state import Topic
-from ledger.topics import TOPICS_SHARD
+from ledger.topics import TOPICS_SHARD, TopicType
 
 
 class Replicas:
@@ -25,6 +25,7 @@ class Replicas:
         self._by_shard: dict[int, BrokerReplica] = {}
 
     def add(self, replica: BrokerReplica) -> None:
+        replica.type_of_topic = self._type_of_topic
         # A new dict: a task may be waiting in the middle of an iteration over the old one.
         self._by_shard = dict(sorted({**self._by_shard, replica.shard: replica}.items()))
 
@@ -82,6 +83,13 @@ class Replicas:
         if found is None and not topics.was_deleted(topic_id):
             found = next((topic for each in self if (topic := each.state.topics.get(topic_id)) is not None), None)
         return found
+
+    def _type_of_topic(self, topic_id: int) -> TopicType:
+        """Return the type of the topic as this node's replica of shard 0 knows it. A topic that it does not know yet
+        allows everything."""
+        first = self.first
+        topic = first.state.topics.get(topic_id) if first is not None else None
+        return TopicType.MIXED if topic is None else topic.type
 
     def of_queue(self, topic_id: int, queue: int) -> BrokerReplica:
         """Return the replica of a queue's shard. For an unknown queue, return the replica of shard 0, which refuses

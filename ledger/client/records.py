@@ -170,7 +170,8 @@ class QueueOffsets:
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
     """A topic. Queue i of the topic is in shard `shards[i]`. `created_ms` is the time of the topic's creation, in ms
-    since 1970. `offsets` is empty unless the description was returned by `describe_topic`.
+    since 1970. `offsets` is empty unless the description was returned by `describe_topic`. `type` says what producers
+    may send to the topic: mixed, normal, fifo, delay or transaction.
     """
 
     name: str
@@ -178,6 +179,7 @@ class TopicDescription:
     shards: tuple[int, ...]
     created_ms: int
     offsets: tuple[QueueOffsets, ...] = ()
+    type: str = "mixed"
 
     @property
     def queues(self) -> int:

@@ -48,7 +48,7 @@ from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
 from ledger.state.lease_table import MAX_LEASE_TIME_MS, LeaseChange
 from ledger.state.shard_table import MAX_SHARDS
 from ledger.state.transaction_table import HERE, HalfName, check_halves
-from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name
+from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name, validate_topic_type
 from store.directory.vote_file import INCARNATION_BYTES
 
 # A cluster that creates a topic every second reaches this id after 68 years.
@@ -109,14 +109,16 @@ def check_values(command: Command) -> None:
     """Raise InvalidArgumentError, or the error of a rule for names, if a state cannot store what the command says.
     Commands of consumer groups are not checked here, because the state stores them as protobuf, as they came."""
     match command:
-        case CreateTopic(name, queues, shards):
+        case CreateTopic(name, queues, shards, topic_type):
             validate_stored_name(name)
             validate_queue_count(queues)
             _check_shards(shards)
-        case AlterTopic(topic_id, shards):
+            validate_topic_type(topic_type)
+        case AlterTopic(topic_id, shards, topic_type):
             _check_topic_id(topic_id)
             validate_queue_count(len(shards))
             _check_shards(shards)
+            validate_topic_type(topic_type or 0)
         case TopicOpened(topic_id, queues):
             _check_topic_id(topic_id)
             validate_queue_count(queues)

@@ -263,14 +263,14 @@ _KINDS = (
     _Kind(
         CreateTopic,
         "create_topic",
-        lambda it: command_pb2.CreateTopic(name=it.name, queues=it.queues, shards=it.shards),
-        lambda wire: CreateTopic(wire.name, wire.queues, tuple(wire.shards)),
+        lambda it: command_pb2.CreateTopic(name=it.name, queues=it.queues, shards=it.shards, type=it.type),
+        lambda wire: CreateTopic(wire.name, wire.queues, tuple(wire.shards), wire.type),
     ),
     _Kind(
         AlterTopic,
         "alter_topic",
-        lambda it: command_pb2.AlterTopic(topic_id=it.topic_id, shards=it.shards),
-        lambda wire: AlterTopic(wire.topic_id, tuple(wire.shards)),
+        lambda it: command_pb2.AlterTopic(topic_id=it.topic_id, shards=it.shards, type=it.type),
+        lambda wire: AlterTopic(wire.topic_id, tuple(wire.shards), wire.type if wire.HasField("type") else None),
     ),
     _Kind(
         OpenTopic,

@@ -17,6 +17,7 @@ from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import LeaseChange
 from ledger.state.timed_table import TimedMessage
 from ledger.state.transaction_table import HalfName
+from ledger.topics import TopicType
 
 # -- every shard
 
@@ -34,20 +35,23 @@ class RaiseFeatureLevel:
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
     """Create a topic (only in shard 0). Queue i is placed in `shards[i]`; without `shards` every queue is placed in
-    shard 0."""
+    shard 0. `type` is the number of a `ledger.topics.TopicType`. A state below feature level 5 ignores the type."""
 
     name: str
     queues: int
     shards: tuple[int, ...] = ()
+    type: int = TopicType.MIXED
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
-    """Add queues to a topic (only in shard 0). `shards` lists the shards of the existing queues, followed by the
-    shards of the new queues."""
+    """Add queues to a topic, or give it another type (only in shard 0). `shards` lists the shards of the existing
+    queues, followed by the shards of the new queues. `type` is the new type, or None to keep the type. A state below
+    feature level 5 ignores it."""
 
     topic_id: int
     shards: tuple[int, ...]
+    type: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,15 @@ All numbers are little-endian, and there are no gaps between the fields.
                      version 9 on
     each open one    identity, delivery time                                                sorted
     transactions     bytes that follow; encoded by transaction_encoding.py; from version 10 on
-    leases           bytes that follow; encoded by lease_encoding.py; only in version 10
+    leases           bytes that follow; encoded by lease_encoding.py; from version 10 on
+    topic types      number of topics that have another type than MIXED; from version 11 on
+    each of them     topic id, type                                                         in the order of creation
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
 on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
-level is 0, version 7 at level 1, version 8 at level 2, version 9 at level 3, and version 10 from level 4 on.
+level is 0, version 7 at level 1, version 8 at level 2, version 9 at level 3, version 10 at level 4, and version 11 from
+level 5 on.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ from ledger.state.access_encoding import decode_access, encode_access
 from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TRANSACTIONS
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TOPIC_TYPES, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_encoding import decode_leases, encode_leases
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
@@ -55,14 +58,16 @@ from ledger.state.timed_table import TimedCursor, TimedTable
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_encoding import decode_transactions, encode_transactions
 from ledger.state.transaction_table import TransactionTable
+from ledger.topics import TopicType
 from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-# The versions of a state at the feature levels 0 to 3, and the version of a state at a higher level.
-VERSION_0, VERSION_1, VERSION_2, VERSION_3, VERSION = 6, 7, 8, 9, 10
+# The versions of a state at the feature levels 0 to 4, and the version of a state at a higher level.
+VERSION_0, VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION = 6, 7, 8, 9, 10, 11
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
+_TOPIC_TYPE = struct.Struct("<II")
 _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
@@ -116,9 +121,13 @@ def encode_state(state: StateParts) -> bytes:
     if version >= VERSION_3:
         parts.append(_TURN.pack(*timed.cursor, len(timed.open)))
         parts.extend(_OPEN.pack(*message) for message in sorted(timed.open.items()))
-    if version >= VERSION:
+    if version >= VERSION_4:
         for encoded in (encode_transactions(transactions), encode_leases(shared.modes, shared.leases)):
             parts += (_COUNT.pack(len(encoded)), encoded)
+    if version >= VERSION:
+        typed = [topic for topic in topics if topic.type is not TopicType.MIXED]
+        parts.append(_COUNT.pack(len(typed)))
+        parts.extend(_TOPIC_TYPE.pack(topic.topic_id, topic.type) for topic in typed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -134,8 +143,10 @@ def decode_state(data: bytes, limits: ProducerLimits, latest_level: int = LATEST
 
 
 def _version(feature_level: int) -> int:
-    if feature_level >= TRANSACTIONS:
+    if feature_level >= TOPIC_TYPES:
         return VERSION
+    if feature_level >= TRANSACTIONS:
+        return VERSION_4
     if feature_level >= TIMED:
         return VERSION_3
     if feature_level >= ACCESS_CONTROL:
@@ -220,9 +231,10 @@ class _Reader:
         feature_level = 0 if self._version == VERSION_0 else self._feature_level()
         access = self._access() if self._version >= VERSION_2 else AccessTable()
         timed = self._timed() if self._version >= VERSION_3 else TimedTable()
-        transactions = self._transactions() if self._version >= VERSION else TransactionTable()
-        shared = self._leases() if self._version >= VERSION else SharedGroups()
-
+        transactions = self._transactions() if self._version >= VERSION_4 else TransactionTable()
+        shared = self._leases() if self._version >= VERSION_4 else SharedGroups()
+        if self._version >= VERSION:
+            self._give_types(table)
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
@@ -244,6 +256,13 @@ class _Reader:
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _give_types(self, topics: TopicTable) -> None:
+        (count,) = next(self._each(_COUNT, 1))
+        for topic_id, number in [*self._each(_TOPIC_TYPE, count)]:
+            if topics.get(topic_id) is None:
+                raise InternalError(f"A snapshot of the state has a type of topic {topic_id}, and not the topic.")
+            topics.retype(topic_id, TopicType(number))
 
     def _leases(self) -> SharedGroups:
         (size,) = next(self._each(_COUNT, 1))

@@ -73,6 +73,7 @@ from ledger.state.feature_levels import (
     LATEST_LEVEL,
     SHARED_GROUPS,
     TIMED,
+    TOPIC_TYPES,
     TRANSACTIONS,
 )
 from ledger.state.group_modes import GroupMode
@@ -87,7 +88,7 @@ from ledger.state.timed_table import TimedCursor, TimedTable, UndeliveredMessage
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_table import HERE, HalfBatch, TransactionTable
 from ledger.timed import TIMED_TOPIC
-from ledger.topics import validate_queue_count, validate_stored_name
+from ledger.topics import TopicType, validate_queue_count, validate_stored_name
 from ledger.transactions import HALF_TOPIC, TransactionOutcome
 
 
@@ -271,6 +272,15 @@ class State:
         `apply_batch`. Raises InternalError like `check_delivery`, and changes nothing then."""
         self.check_delivery(identities, times, index)
         self.timed.deliver(identities, times)
+
+    def require_topic_types(self) -> None:
+        """Raise InvalidArgumentError if topics cannot have types, because the feature level of this shard is too
+        low."""
+        if self.feature_level < TOPIC_TYPES:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and types of topics need level {TOPIC_TYPES}: "
+                "some nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
 
     # -- transactions
 
@@ -490,8 +500,10 @@ class State:
         match command:
             case CreateTopic():
                 return self._create_topic(command, now_ms)
-            case AlterTopic(topic_id, shards):
+            case AlterTopic(topic_id, shards, topic_type):
                 self._check_shards(shards)
+                if topic_type is not None and self.feature_level >= TOPIC_TYPES:
+                    self.topics.retype(topic_id, TopicType(topic_type))
                 return self.topics.extend(topic_id, shards)
             case OpenTopic(topic_id, name, shards, created_ms):
                 return self.topics.open(topic_id, name, shards, created_ms)
@@ -601,7 +613,8 @@ class State:
                 f"{len(shards)} shards were given for {wanted.queues} queues: give one for each."
             )
         self._check_shards(shards)
-        return self.topics.create(wanted.name, shards, now_ms)
+        topic_type = TopicType(wanted.type) if self.feature_level >= TOPIC_TYPES else TopicType.MIXED
+        return self.topics.create(wanted.name, shards, now_ms, topic_type)
 
     def _end_of(self, topic_id: int, queue: int) -> int:
         """Return the offset that the queue's next message gets. Raises UnknownTopicError, UnknownQueueError."""

@@ -2,7 +2,8 @@
 
 Topic ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic with the same
 name. Shard 0 creates and deletes topics and stores all of them. Every other shard stores only the topics that have
-queues in this shard. Queues are never removed from a topic; new queues are added at the end.
+queues in this shard. Queues are never removed from a topic; new queues are added at the end. Only shard 0 knows the
+types of topics: a leader of another shard asks its node's replica of shard 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
+from ledger.topics import TopicType
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Topic:
     shards: tuple[int, ...]
     created_ms: int
     opened: int
+    # What producers may send to it. Only shard 0 knows it.
+    type: TopicType = TopicType.MIXED
 
     @property
     def queues(self) -> int:
@@ -106,11 +110,17 @@ class TopicTable:
         shards do not store all topics."""
         return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
-    def create(self, name: str, shards: Sequence[int], created_ms: int) -> Topic:
+    def create(
+        self, name: str, shards: Sequence[int], created_ms: int, topic_type: TopicType = TopicType.MIXED
+    ) -> Topic:
         """Create a topic. If all its queues are in shard 0, the topic is open at once. Raises TopicExistsError."""
         self.check_free(name)
         opened = 0 if any(shards) else len(shards)
-        return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened))
+        return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened, topic_type))
+
+    def retype(self, topic_id: int, topic_type: TopicType) -> Topic:
+        """Give a topic this type, and return the changed topic. Raises UnknownTopicError."""
+        return self._put(replace(self.require(topic_id, 0), type=topic_type))
 
     def extend(self, topic_id: int, shards: Sequence[int]) -> Topic:
         """Add queues to a topic, and return the changed topic. `shards` must begin with the shards of the existing

@@ -1,11 +1,25 @@
 from ledger.v1 import error_pb2 as _error_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class TopicType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MIXED: _ClassVar[TopicType]
+    NORMAL: _ClassVar[TopicType]
+    FIFO: _ClassVar[TopicType]
+    DELAY: _ClassVar[TopicType]
+    TRANSACTION: _ClassVar[TopicType]
+MIXED: TopicType
+NORMAL: TopicType
+FIFO: TopicType
+DELAY: TopicType
+TRANSACTION: TopicType
 
 class ProduceRequest(_message.Message):
     __slots__ = ("batches",)
@@ -224,24 +238,28 @@ class ShardRoute(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ...) -> None: ...
 
 class TopicRoute(_message.Message):
-    __slots__ = ("name", "topic_id", "shards", "created_ms")
+    __slots__ = ("name", "topic_id", "shards", "created_ms", "type")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     shards: _containers.RepeatedScalarFieldContainer[int]
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    type: TopicType
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("name", "queues")
+    __slots__ = ("name", "queues", "type")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+    type: TopicType
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("error", "topic")
@@ -252,12 +270,14 @@ class CreateTopicResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
 
 class AlterTopicRequest(_message.Message):
-    __slots__ = ("name", "queues")
+    __slots__ = ("name", "queues", "type")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+    type: TopicType
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
 
 class AlterTopicResponse(_message.Message):
     __slots__ = ("error", "topic")

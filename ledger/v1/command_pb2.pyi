@@ -87,14 +87,16 @@ class RaiseFeatureLevel(_message.Message):
     def __init__(self, level: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "queues", "shards")
+    __slots__ = ("name", "queues", "shards", "type")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
     shards: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
+    type: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ...) -> None: ...
 
 class AddShard(_message.Message):
     __slots__ = ("shard", "nodes", "incarnations")
@@ -107,12 +109,14 @@ class AddShard(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ..., incarnations: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
-    __slots__ = ("topic_id", "shards")
+    __slots__ = ("topic_id", "shards", "type")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     shards: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
+    type: int
+    def __init__(self, topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., type: _Optional[int] = ...) -> None: ...
 
 class OpenTopic(_message.Message):
     __slots__ = ("topic_id", "name", "shards", "created_ms")

@@ -16,7 +16,7 @@ from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.records import TopicDescription, TopicQueue
 from ledger.errors import TopicExistsError
-from ledger.topics import is_system_topic, validate_topic_name
+from ledger.topics import TOPIC_TYPES, TopicType, is_system_topic, validate_topic_name
 from ledger.words import counted
 
 
@@ -34,16 +34,25 @@ def topic() -> None:
     show_default=True,
     help="Number of queues. Messages keep their order within a queue.",
 )
-@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists, also with other queues.")
+@click.option(
+    "--type",
+    "topic_type",
+    type=click.Choice(list(TOPIC_TYPES)),
+    default="mixed",
+    show_default=True,
+    help="What producers may send. mixed: everything; normal: no delivery times, no transactions; fifo: the same, and "
+    "each message needs a key; delay: only delivery times; transaction: only transactions.",
+)
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists, also with other queues or a type.")
 @bootstrap_option
 @format_option
-def create(name: str, queues: int, if_not_exists: bool, bootstrap: str, output: str) -> None:
+def create(name: str, queues: int, topic_type: str, if_not_exists: bool, bootstrap: str, output: str) -> None:
     """Create the topic NAME. Without --if-not-exists, the command fails if a topic with this name exists."""
 
     async def work() -> tuple[TopicDescription, bool]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             try:
-                return await admin.create_topic(name, queues=queues), True
+                return await admin.create_topic(name, queues=queues, type=topic_type), True
             except TopicExistsError:
                 if not if_not_exists:
                     raise
@@ -53,9 +62,9 @@ def create(name: str, queues: int, if_not_exists: bool, bootstrap: str, output: 
     if output == "json":
         print_json(_as_json(found))
     elif is_new:
-        say(f"Created topic {found.name} with {counted(found.queues, 'queue')}.")
+        say(f"Created topic {found.name} with {_size(found)}.")
     else:
-        say(f"Topic {found.name} exists already with {counted(found.queues, 'queue')}.")
+        say(f"Topic {found.name} exists already with {_size(found)}.")
 
 
 @topic.command()
@@ -63,14 +72,19 @@ def create(name: str, queues: int, if_not_exists: bool, bootstrap: str, output: 
 @click.option(
     "--queues",
     type=click.IntRange(1, 1024),
-    required=True,
     help="The new number of queues. It cannot be less than now.",
+)
+@click.option(
+    "--type",
+    "topic_type",
+    type=click.Choice(list(TOPIC_TYPES)),
+    help="The new type, which counts for messages that producers send from now on.",
 )
 @bootstrap_option
 @format_option
-def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Increase the number of queues of the topic NAME. The new queues are placed in the shards that have the fewest
-    queues.
+def alter(name: str, queues: int | None, topic_type: str | None, bootstrap: str, output: str) -> None:
+    """Increase the number of queues of the topic NAME, or change its type. New queues are placed in the shards that
+    have the fewest queues.
 
     After the change, messages with a key can go to another queue than earlier messages with the same key. The order
     between messages with one key from before and after the change is not kept.
@@ -78,13 +92,15 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            return await admin.alter_topic(name, queues)
+            return await admin.alter_topic(name, queues, type=topic_type)
 
+    if queues is None and topic_type is None:
+        raise click.UsageError("give --queues or --type")
     altered = asyncio.run(work())
     if output == "json":
         print_json(_as_json(altered))
     else:
-        say(f"Topic {altered.name} has {counted(altered.queues, 'queue')}.")
+        say(f"Topic {altered.name} has {_size(altered)}.")
 
 
 @topic.command()
@@ -120,7 +136,7 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def list_topics(with_system_topics: bool, bootstrap: str, output: str) -> None:
-    """List the topics, with their numbers of queues and their creation times.
+    """List the topics, with their numbers of queues, their types and their creation times.
 
     System topics, whose names begin with %, are listed only with --all.
     """
@@ -134,7 +150,10 @@ def list_topics(with_system_topics: bool, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json({"topics": [_as_json(one) for one in topics]})
     elif topics:
-        print_table(["TOPIC", "QUEUES", "CREATED"], [[one.name, one.queues, _time(one.created_ms)] for one in topics])
+        print_table(
+            ["TOPIC", "QUEUES", "TYPE", "CREATED"],
+            [[one.name, one.queues, one.type, _time(one.created_ms)] for one in topics],
+        )
     else:
         say("There are no topics yet: create one with `ledgermq topic create NAME`.")
 
@@ -144,7 +163,8 @@ def list_topics(with_system_topics: bool, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show each queue of the topic NAME: its shard, first offset, end offset and number of messages."""
+    """Show the type of the topic NAME, and each of its queues: the shard, first offset, end offset and number of
+    messages."""
 
     async def work() -> TopicDescription:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -154,6 +174,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json(_as_json(found))
         return
+    say(f"Topic {found.name} has {_size(found)}.")
     columns = ["QUEUE", "SHARD", "FIRST OFFSET", "END OFFSET", "MESSAGES"]
     print_table(
         columns,
@@ -206,6 +227,7 @@ def _as_json(found: TopicDescription) -> dict[str, object]:
         "topic_id": found.topic_id,
         "queues": found.queues,
         "shards": list(found.shards),
+        "type": found.type,
         "created_ms": found.created_ms,
     }
     if found.offsets:
@@ -214,6 +236,11 @@ def _as_json(found: TopicDescription) -> dict[str, object]:
             for one in found.offsets
         ]
     return described
+
+
+def _size(found: TopicDescription) -> str:
+    of_type = "" if found.type == TopicType.MIXED.word else f" and the type {found.type}"
+    return counted(found.queues, "queue") + of_type
 
 
 def _time(ms: int) -> str:

@@ -19,6 +19,7 @@ matches the batch is applied:
     the batch repeats a batch that is not committed yet      AwaitFirst
     the batch repeats a committed batch                      RepeatResult
     the shard's feature level is too low for the columns     Refuse (column_levels.py)
+    the type of the topic does not take the messages         Refuse(InvalidArgumentError) (type_admission.py)
     the delivery times or their target are refused           Refuse (timed_admission.py)
     the transaction or the target is refused                 Refuse (transaction_admission.py)
     otherwise                                                AppendBatch
@@ -35,8 +36,10 @@ from ledger.broker.produce.column_levels import check_level
 from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.broker.produce.transaction_admission import check_half, check_half_topic
+from ledger.broker.produce.type_admission import check_type, target_topic
 from ledger.errors import DiskFullError, LedgerError, NoLeaderError
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
+from ledger.topics import TopicType
 from raft.core import Refusal
 from store import StoreError
 
@@ -144,6 +147,8 @@ class ProduceDecisions:
         columns: int = 0,
         may_rise: bool = True,
         half: HalfColumn | None = None,
+        topic_type: TopicType = TopicType.MIXED,
+        has_keys: bool = True,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -154,7 +159,8 @@ class ProduceDecisions:
         delivery times, if it has one, `now_ms` the leader's time, in ms since 1970, and `room` what the shard may still
         take of such messages. `columns` are the columns of the batch. `may_rise` is False if a member does not
         support the feature level that these columns need. `half` is the batch's column of its transaction, if it has
-        one; then `room` says what the shard may take of half batches.
+        one; then `room` says what the shard may take of half batches. `topic_type` is the type of the topic in which
+        consumers will read the messages, and `has_keys` says whether all of them have keys.
         """
         try:
             topic = state.topics.get(batch.topic_id)
@@ -181,6 +187,8 @@ class ProduceDecisions:
             )
             if isinstance(verdict, Accept):
                 check_level(columns, state.feature_level, may_rise=may_rise)
+                target = state.topics.get(target_topic(batch.topic_id, timed, half))
+                check_type(target, topic_type, timed, half, has_keys=has_keys)
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
             if half is not None and isinstance(verdict, Accept):

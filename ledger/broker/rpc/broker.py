@@ -204,13 +204,16 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     async def CreateTopic(  # noqa: N802
         self, request: broker_pb2.CreateTopicRequest, response: broker_pb2.CreateTopicResponse
     ) -> None:
-        response.topic.CopyFrom(topic_route(await self._broker.topics.create(request.name, request.queues)))
+        topic = await self._broker.topics.create(request.name, request.queues, request.type)
+        response.topic.CopyFrom(topic_route(topic))
 
     @answers(broker_pb2.AlterTopicResponse)
     async def AlterTopic(  # noqa: N802
         self, request: broker_pb2.AlterTopicRequest, response: broker_pb2.AlterTopicResponse
     ) -> None:
-        response.topic.CopyFrom(topic_route(await self._broker.topics.alter(request.name, request.queues)))
+        topic_type = request.type if request.HasField("type") else None
+        topic = await self._broker.topics.alter(request.name, request.queues or None, topic_type)
+        response.topic.CopyFrom(topic_route(topic))
 
     @answers(broker_pb2.DeleteTopicResponse)
     async def DeleteTopic(  # noqa: N802

@@ -45,6 +45,7 @@ def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
         topic_id=topic.topic_id,
         shards=topic.shards[: topic.opened],
         created_ms=topic.created_ms,
+        type=topic.type.name,
     )
 
 

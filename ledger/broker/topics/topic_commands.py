@@ -16,21 +16,26 @@ from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, Unk
 from ledger.state import DeletedTopic, Topic
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import AddShard, AlterTopic, CreateTopic, DeleteTopic, OpenTopic, TopicOpened
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import MAX_QUEUES, TopicType, validate_queue_count, validate_topic_name, validate_topic_type
 
 # The most bytes of a command that one queue needs.
 _BYTES_A_QUEUE = 5
 
 
-def create_topic(replica: BrokerReplica, name: str, queues: int) -> asyncio.Future[Topic]:
-    """Create a topic of a user. The topic's queues are placed in the shards with the fewest queues. Raises
-    LedgerError, for example TopicExistsError, InvalidTopicNameError."""
+def create_topic(
+    replica: BrokerReplica, name: str, queues: int, topic_type: int = TopicType.MIXED
+) -> asyncio.Future[Topic]:
+    """Create a topic of a user. The topic's queues are placed in the shards with the fewest queues. `topic_type` is the
+    number of its type. Raises LedgerError, for example TopicExistsError, InvalidTopicNameError."""
     validate_topic_name(name)
     validate_queue_count(queues)
+    validate_topic_type(topic_type)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
+    if topic_type != TopicType.MIXED:
+        replica.state.require_topic_types()
     shards = place_queues(queues, replica.state.shards.numbers, projected.placed())
     projected.admit_topic(name, queues, shards)
-    return replica.propose_command(CreateTopic(name, queues, shards))
+    return replica.propose_command(CreateTopic(name, queues, shards, topic_type))
 
 
 async def keep_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
@@ -51,23 +56,32 @@ async def keep_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
     return altered
 
 
-async def alter_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
-    """Add queues to a topic, so that it has `queues` queues, and return the topic. Raises LedgerError, for example
-    UnknownTopicError, or InvalidArgumentError if the topic has more than `queues` queues."""
+async def alter_topic(
+    replica: BrokerReplica, name: str, wanted_queues: int | None, topic_type: int | None = None
+) -> Topic:
+    """Add queues to a topic, so that it has `wanted_queues` queues, give it the type with the number `topic_type`, and
+    return the topic. None keeps what the topic has. Raises LedgerError, for example UnknownTopicError, or
+    InvalidArgumentError if the topic has more than `wanted_queues` queues."""
     validate_topic_name(name)  # the name of an internal topic is refused
-    validate_queue_count(queues)
-    projected = replica.leading_state(queues * _BYTES_A_QUEUE)
+    if wanted_queues is None and topic_type is None:
+        raise InvalidArgumentError("nothing is to be changed: give a number of queues, or a type")
+    validate_queue_count(1 if wanted_queues is None else wanted_queues)
+    validate_topic_type(topic_type or 0)
+    projected = replica.leading_state((wanted_queues or MAX_QUEUES) * _BYTES_A_QUEUE)
+    if topic_type is not None:
+        replica.state.require_topic_types()
     topic = replica.state.topics.named(name)
     if topic is None:
         raise UnknownTopicError(f"there is no topic {name!r}: check the name")
+    queues = topic.queues if wanted_queues is None else wanted_queues
     if queues < topic.queues:
         raise InvalidArgumentError(
             f"topic {name!r} has {topic.queues} queues, and queues cannot be removed: ask for more than {topic.queues}"
         )
-    if queues == topic.queues:
+    if queues == topic.queues and topic_type in (None, topic.type):
         return topic
     new = place_queues(queues - topic.queues, replica.state.shards.numbers, projected.placed())
-    wanted = AlterTopic(topic.topic_id, (*topic.shards, *new))
+    wanted = AlterTopic(topic.topic_id, (*topic.shards, *new), topic_type)
     altered: Topic = await asyncio.shield(replica.propose_command(wanted))
     if altered.queues != queues:
         raise BusyError(f"another request changed the queues of topic {name!r} meanwhile: try again")

@@ -10,7 +10,7 @@ from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.errors import BusyError, TopicExistsError
 from ledger.state import Topic
-from ledger.topics import validate_topic_name
+from ledger.topics import TopicType, validate_topic_name
 
 
 class Topics:
@@ -24,20 +24,21 @@ class Topics:
         self._deletion = deletion
         self._shards = shards
 
-    async def create(self, name: str, queues: int) -> Topic:
-        """Create a topic of a user. Returns when the topic's queues are open."""
+    async def create(self, name: str, queues: int, topic_type: int = TopicType.MIXED) -> Topic:
+        """Create a topic of a user. `topic_type` is the number of its type. Returns when the topic's queues are
+        open."""
         replica = self._replicas.topics
         if replica.knows_the_end and len(replica.state.shards.numbers) < self._shards:
             raise BusyError(f"the {self._shards} shards of the cluster are still being created: try again shortly")
         known = replica.state.topics.named(name)
         if known is not None and replica.knows_the_end and not known.opened:
             await self._opening.wait(known)  # an earlier request created it, perhaps of the same client
-        return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues)))
+        return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues, topic_type)))
 
-    async def alter(self, name: str, queues: int) -> Topic:
-        """Add queues to a topic of a user, so that the topic has `queues` queues. Returns when the new queues are
-        open."""
-        return await self._opening.wait(await alter_topic(self._replicas.topics, name, queues))
+    async def alter(self, name: str, queues: int | None, topic_type: int | None = None) -> Topic:
+        """Add queues to a topic of a user, so that the topic has `queues` queues, and give it the type with the number
+        `topic_type`. None keeps what the topic has. Returns when the new queues are open."""
+        return await self._opening.wait(await alter_topic(self._replicas.topics, name, queues, topic_type))
 
     async def delete(self, topic_id: int) -> None:
         """Delete a topic of a user. Returns when every shard has removed the topic."""

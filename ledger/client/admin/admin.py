@@ -53,7 +53,7 @@ from ledger.client.records import (
 from ledger.client.transactions.records import TransactionDescription
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
-from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_topic_name
+from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -110,16 +110,27 @@ class AsyncAdmin(AsyncLifetime):
         if self._client.started:
             await self._client.close()
 
-    async def create_topic(self, name: str, queues: int = 4, *, exist_ok: bool = False) -> TopicDescription:
+    async def create_topic(
+        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed"
+    ) -> TopicDescription:
         """Create a topic, and return when clients can use the topic.
 
+        `type` says what producers may send to the topic:
+
+            mixed        everything (default)
+            normal       messages without delivery times and outside of transactions
+            fifo         the same, and each message needs a key
+            delay        only messages with delivery times
+            transaction  only messages of transactions
+
         If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
-        topic keeps its number of queues. Raises InvalidTopicNameError too.
+        topic keeps its number of queues and its type. Raises InvalidTopicNameError and InvalidArgumentError too.
         """
         validate_topic_name(name)
         validate_queue_count(queues)
+        number = topic_type_of(type)
         was_there = await self._is_there(name)
-        attempt = _Creation(broker_pb2.CreateTopicRequest(name=name, queues=queues))
+        attempt = _Creation(broker_pb2.CreateTopicRequest(name=name, queues=queues, type=number.name))
         try:
             response = await self._client.call(TOPICS_SHARD, attempt)
         except TopicExistsError:
@@ -130,23 +141,31 @@ class AsyncAdmin(AsyncLifetime):
             # An earlier attempt whose answer was lost has created the topic, or another client has. A different number
             # of queues proves that it was another client.
             topic = await self._client.topic(name)
-            if len(topic.shards) != queues:
+            if len(topic.shards) != queues or topic.type != type:
                 raise
             return _description(topic)
-        return _description(topic_of(response.topic))
+        return _of_type(topic_of(response.topic), type)
 
-    async def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.
+    async def alter_topic(self, name: str, queues: int | None = None, *, type: str | None = None) -> TopicDescription:
+        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues. Or
+        change the `type` of the topic, as `create_topic` explains it. None (default) keeps what the topic has.
+
+        A new type counts for messages that producers send from now on. Another node may take a second to know it. The
+        messages of the topic, and those that wait for delivery, stay as they are.
 
         The new queues are placed in the shards with the fewest queues. Many keys select another queue after the
         change, so the order of messages with the same key is not kept across the change. The call is idempotent.
         Raises UnknownTopicError, or InvalidArgumentError if the topic already has more than `queues` queues.
         """
-        validate_queue_count(queues)
-        request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
+        if queues is None and type is None:
+            raise InvalidArgumentError("Give `queues` or `type`: there is nothing to change.")
+        if queues is not None:
+            validate_queue_count(queues)
+        number = None if type is None else topic_type_of(type).name
+        request = broker_pb2.AlterTopicRequest(name=name, queues=queues or 0, type=number)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AlterTopic(request, timeout=s))
         self._client.routes.refresh_soon()
-        return _description(topic_of(response.topic))
+        return _of_type(topic_of(response.topic), type)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic with its messages and the progress of consumer groups in it. Return when all shards have
@@ -710,8 +729,19 @@ class _Creation:
         return response
 
 
+def _of_type(topic: RoutedTopic, type: str | None) -> TopicDescription:
+    """Return the description of a topic that was created or altered. Raises InvalidArgumentError if the node was too
+    old to give it the type."""
+    if type is not None and topic.type != type:
+        raise InvalidArgumentError(
+            f'Topic "{topic.name}" has the type {topic.type} and not {type}, because a node runs an older version of '
+            f"ledgermq: upgrade all nodes, then use `ledgermq topic alter {topic.name} --type {type}`."
+        )
+    return _description(topic)
+
+
 def _description(topic: RoutedTopic) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.shards, topic.created_ms)
+    return TopicDescription(topic.name, topic.topic_id, topic.shards, topic.created_ms, type=topic.type)
 
 
 def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:

@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ledger.errors import LedgerError
+from ledger.topics import TopicType
 
 # How the message of a node names a topic.
 _TOPIC_ID = re.compile(r"\b([Tt]opic) (\d+)\b")
@@ -29,12 +30,14 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class RoutedTopic:
-    """A topic, and the shard of each of its queues. Queue i of the topic is in shard `shards[i]`."""
+    """A topic, and the shard of each of its queues. Queue i of the topic is in shard `shards[i]`. `type` is the word
+    for what producers may send to it (`ledger.topics.TopicType`)."""
 
     name: str
     topic_id: int
     shards: tuple[int, ...]
     created_ms: int
+    type: str = TopicType.MIXED.word
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.local_socket import is_socket
+from ledger.topics import TOPIC_TYPES, TopicType
 from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
@@ -214,4 +215,6 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str], address
 
 
 def topic_of(route: broker_pb2.TopicRoute) -> RoutedTopic:
-    return RoutedTopic(route.name, route.topic_id, tuple(route.shards), route.created_ms)
+    """A type of a later version gets a word with its number."""
+    word = TopicType(route.type).word if int(route.type) in TOPIC_TYPES.values() else f"type {route.type}"
+    return RoutedTopic(route.name, route.topic_id, tuple(route.shards), route.created_ms, word)

@@ -60,22 +60,36 @@ class Admin(Lifetime):
         self._client = AsyncAdmin(**settings_in(locals()))
         self._thread = started(self._client, "ledgermq-admin")
 
-    def create_topic(self, name: str, queues: int = 4, *, exist_ok: bool = False) -> TopicDescription:
+    def create_topic(
+        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed"
+    ) -> TopicDescription:
         """Create a topic, and return when clients can use the topic.
 
-        If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
-        topic keeps its number of queues. Raises InvalidTopicNameError too.
-        """
-        return self._thread.run(self._client.create_topic(name, queues, exist_ok=exist_ok))
+        `type` says what producers may send to the topic:
 
-    def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues.
+            mixed        everything (default)
+            normal       messages without delivery times and outside of transactions
+            fifo         the same, and each message needs a key
+            delay        only messages with delivery times
+            transaction  only messages of transactions
+
+        If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
+        topic keeps its number of queues and its type. Raises InvalidTopicNameError and InvalidArgumentError too.
+        """
+        return self._thread.run(self._client.create_topic(name, queues, exist_ok=exist_ok, type=type))
+
+    def alter_topic(self, name: str, queues: int | None = None, *, type: str | None = None) -> TopicDescription:
+        """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues. Or
+        change the `type` of the topic, as `create_topic` explains it. None (default) keeps what the topic has.
+
+        A new type counts for messages that producers send from now on. Another node may take a second to know it. The
+        messages of the topic, and those that wait for delivery, stay as they are.
 
         The new queues are placed in the shards with the fewest queues. Many keys select another queue after the
         change, so the order of messages with the same key is not kept across the change. The call is idempotent.
         Raises UnknownTopicError, or InvalidArgumentError if the topic already has more than `queues` queues.
         """
-        return self._thread.run(self._client.alter_topic(name, queues))
+        return self._thread.run(self._client.alter_topic(name, queues, type=type))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its messages and the progress of consumer groups in it. Return when all shards have

@@ -277,6 +277,20 @@ def test_progress_on_a_terminal(directory: Path, topic: str) -> None:
     assert b"20 messages acknowledged" in out
 
 
+def test_the_type_of_a_topic(directory: Path, topic: str) -> None:
+    name = f"{topic}-typed"
+    made = run("topic", "create", name, "--type", "fifo", "--queues", "2", cwd=directory)
+    assert f"Created topic {name} with 2 queues and the type fifo." in made.stderr.decode()
+    assert b"has no key" in run("produce", name, cwd=directory, input=b"x\n", status=1).stderr
+    run("produce", name, "--key", "k", cwd=directory, input=b"x\n")
+    (row,) = [line for line in run("topic", "list", cwd=directory).stdout.decode().splitlines() if name in line]
+    assert row.split()[:3] == [name, "2", "fifo"]
+    assert b"the type fifo" in run("topic", "describe", name, cwd=directory).stderr
+    altered = run("topic", "alter", name, "--type", "mixed", "--format", "json", cwd=directory)
+    assert json.loads(altered.stdout)["type"] == "mixed"
+    run("produce", name, cwd=directory, input=b"x\n")
+
+
 def test_a_topic_that_may_exist_and_system_topics(directory: Path, topic: str) -> None:
     create = ("topic", "create", topic, "--queues", "9")
     assert b"exists already" in run(*create, cwd=directory, status=1).stderr

@@ -33,12 +33,13 @@ from ledger.state.commands import (
     SettleTimed,
 )
 from ledger.state.consumer_group_table import MemberDetails
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, SHARED_GROUPS, TIMED, TRANSACTIONS
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, SHARED_GROUPS, TIMED, TOPIC_TYPES, TRANSACTIONS
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.transaction_table import HERE
 from ledger.timed import TIMED_TOPIC
+from ledger.topics import TopicType
 from ledger.transactions import HALF_TOPIC
 from ledger.v1 import command_pb2
 
@@ -175,6 +176,9 @@ def full_sample(level: int = LATEST_LEVEL) -> bytes:
         shared: list[Command] = [CreateConsumerGroup(GroupMode("work", is_shared=True)), leases]
         for index, command in enumerate(shared, 90):
             state.apply_command(encode_command(command), 1000, index=index)
+    if level >= TOPIC_TYPES:
+        typed = CreateTopic("payments", 1, (0,), TopicType.FIFO)
+        state.apply_command(encode_command(typed), 1000, index=95)
     return state.encode()
 
 
@@ -193,13 +197,16 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
         assert table.waiting[3].unknowns == 1
         assert table.committed == {1: {HalfName(HERE, 1): None, HalfName(1, 7): None}}
         assert [(number, *ended) for number, ended in table.outcomes.items()] == [(2, 2, 1000), (1, 1, 1001)]
+    assert [topic.name for topic in state.topics if topic.type is TopicType.FIFO] == (
+        ["payments"] if level >= TOPIC_TYPES else []
+    )
     assert len(state.shared.modes) == (level >= SHARED_GROUPS)
     assert state.shared.leases.open_offsets == (level >= SHARED_GROUPS)
     assert state.shared.leases.time_ms == (500 if level >= SHARED_GROUPS else 0)
 
 
 def test_an_older_program_refuses_a_state_of_a_later_level() -> None:
-    with pytest.raises(InternalError, match="feature level 4, and this program knows levels up to 2"):
+    with pytest.raises(InternalError, match=f"feature level {LATEST_LEVEL}, and this program knows levels up to 2"):
         State.decode(full_sample(), latest_level=ACCESS_CONTROL)
 
 
@@ -217,8 +224,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused(data: bytes) -> No
 
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
-    data[4] += 5
-    with pytest.raises(InternalError, match="version 11, and this program knows versions 6 to 10"):
+    data[4] += 6
+    with pytest.raises(InternalError, match="version 12, and this program knows versions 6 to 11"):
         State.decode(bytes(data))
 
 

@@ -21,7 +21,7 @@ from ledger.state.commands import (
     RollBackHalves,
     SettledHalf,
 )
-from ledger.state.encoding import VERSION, VERSION_3
+from ledger.state.encoding import VERSION_3, VERSION_4
 from ledger.state.feature_levels import TIMED, TRANSACTIONS
 from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.transaction_table import HERE, EndedTransaction
@@ -268,7 +268,7 @@ def test_a_shard_below_the_level_has_no_transactions() -> None:
     with pytest.raises(InternalError, match="below feature level 4"):
         shard.settle(0, 0)
     shard.apply(RaiseFeatureLevel(TRANSACTIONS))
-    assert shard.state.encode()[4] == VERSION
+    assert shard.state.encode()[4] == VERSION_4
 
 
 def test_a_half_batch_waits_only_in_its_topic() -> None:
