@@ -22,7 +22,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,14 +42,14 @@ compose-demo: image $(VENV)/.chaos ## the demo against these containers: a corpu
 compose-down: ## remove the containers and their network (VOLUMES=1: the data too)
 	BIN=$(BIN) scripts/compose down $(if $(VOLUMES),--volumes)
 
-test: $(VENV)/.test ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=4)
+test: $(VENV)/.test rocketmq-clients ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=4)
 	$(BIN)/pytest -m "not floor" $(PARALLEL)
 	$(BIN)/pytest -m floor
 
 test-quick: $(VENV)/.test ## the tests that need neither sockets nor other processes: less than a minute
 	$(BIN)/pytest --quick $(PARALLEL)
 
-coverage: $(VENV)/.test ## the whole test suite, and which lines and branches it ran: coverage/index.html
+coverage: $(VENV)/.test rocketmq-clients ## the whole test suite, and which lines and branches it ran: coverage/index.html
 	$(BIN)/pytest -m "not floor" $(PARALLEL) --cov --cov-report=term --cov-report=html:coverage
 
 # What must fit the text of the code: planted faults, and the places that the simulator counts.
@@ -118,6 +118,15 @@ lock-peers: $(VENV)/.test ## the same for the clients of other systems that benc
 	CUSTOM_COMPILE_COMMAND="make lock-peers" $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --no-strip-extras \
 	    --generate-hashes --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	    --output-file bench/peers/requirements.txt bench/peers/requirements.in
+
+lock-rocketmq: $(VENV)/.test ## the same for the Python client of RocketMQ that tests run
+	$(PIP) install pip-tools
+	CUSTOM_COMPILE_COMMAND="make lock-rocketmq" $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --no-strip-extras \
+	    --generate-hashes --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	    --output-file tests/rocketmq/clients/python/requirements.txt tests/rocketmq/clients/python/requirements.in
+
+rocketmq-clients: ## build the programs around the official RocketMQ clients, for tests (Python, Node.js, Java, Rust)
+	scripts/rocketmq-clients
 
 clean: ## remove the environment and all that tools left here
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage coverage

@@ -66,6 +66,10 @@ class Processes:
             if process.poll() is not None:
                 raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(process.pid for process in self._started.values())
+
     def stop(self) -> None:
         for process in self._started.values():
             _signal(process, signal.SIGTERM)

@@ -43,6 +43,8 @@ dLegerGroup=peers
 dLegerPeers={members}
 dLegerSelfId=n{node}
 waitTimeMillsInSendQueue=10000
+enablePropertyFilter=true
+recallMessageEnable=true
 """
 
 
@@ -95,6 +97,11 @@ class RocketmqServers:
 
     def stop(self) -> None:
         self._processes.stop()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of all servers that run."""
+        return self._processes.pids
 
     def describe(self) -> Description:
         jar = next(self._jars().glob("rocketmq-broker-*.jar"))
@@ -207,9 +214,7 @@ def _make_topic(topic: str, broker: str) -> None:
     """Send the request of `mqadmin updateTopic` directly, which saves the seconds that a Java virtual machine needs
     to start."""
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": _QUEUES, "writeQueueNums": _QUEUES}
-    _ask(
-        broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
-    )
+    ask(broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"})
 
 
 def _broker_ports(taken: Sequence[int]) -> list[int]:
@@ -229,10 +234,10 @@ def _broker_ports(taken: Sequence[int]) -> list[int]:
 
 def _knows_leader(names: str) -> bool:
     """Return True if the name server knows a leader. The name server lists a leading broker under the number 0."""
-    return b'{0:"' in _ask(names, _CLUSTER, {}).replace(b'{"0":"', b'{0:"')
+    return b'{0:"' in ask(names, _CLUSTER, {}).replace(b'{"0":"', b'{0:"')
 
 
-def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
+def ask(server: str, code: int, fields: Mapping[str, object], body: bytes = b"") -> bytes:
     """Send a request to a RocketMQ server and return the body of the response. Raise PeerError if the server refuses
     the request.
 
@@ -243,12 +248,12 @@ def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
     header = json.dumps(told | {"extFields": {name: str(value) for name, value in fields.items()}}).encode()
     host, _, port = server.partition(":")
     with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as connection:
-        connection.sendall(struct.pack(">II", 4 + len(header), len(header)) + header)
+        connection.sendall(struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body)
         answers = connection.makefile("rb")
         total, size = struct.unpack(">II", answers.read(8))
         size &= 0xFFFFFF
         answer = json.loads(answers.read(size))
-        body = answers.read(total - 4 - size)
+        told_body = answers.read(total - 4 - size)
     if answer["code"] != 0:
         raise PeerError(f"RocketMQ's {server} refuses request {code}: {answer.get('remark')}")
-    return body
+    return told_body

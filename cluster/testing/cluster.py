@@ -52,20 +52,24 @@ class Cluster:
         shards: int = 1,
         settings: Mapping[str, Setting] | None = None,
         directory: Path | str | None = None,
+        rocketmq: bool = False,
         start_timeout_s: float = 30.0,
     ) -> None:
         """`nodes` is the number of nodes: an odd number, at most 9. `settings` are settings of node.toml for all nodes
         (docs/OPERATING.md), for example `{"retry_delays_s": [0.1, 0.5], "flush": "sync"}`. With `directory`, the files
-        are there and stay after `stop`; by default `stop` removes them."""
+        are there and stay after `stop`; by default `stop` removes them. With `rocketmq`, each node has a port for
+        RocketMQ clients, too."""
         if not (1 <= nodes <= MOST_NODES and nodes % 2):
             raise ClusterError(f"a test cluster has 1, 3, 5, 7 or 9 nodes, not {nodes}")
         self._shards = shards
         self._settings = dict(settings or {})
+        self._has_rocketmq = rocketmq
         self._given = None if directory is None else Path(directory).resolve()
         self._timeout_s = start_timeout_s
         self._ids = tuple(range(1, nodes + 1))
         self._directory: Path | None = None
         self._ports: dict[int, ReservedPort] = {}
+        self._rocketmq_ports: dict[int, ReservedPort] = {}
         self._processes: dict[int, ClusterProcess] = {}
         self._network: NodeNetwork | None = None
         self._paused: set[int] = set()
@@ -90,12 +94,13 @@ class Cluster:
             process.kill()
         if self._network is not None:
             self._network.stop()
-        for port in self._ports.values():
+        for port in (*self._ports.values(), *self._rocketmq_ports.values()):
             port.release()
         if self._directory is not None and self._given is None:
             shutil.rmtree(self._directory, ignore_errors=True)
             forking_process().forget(self._directory)
         self._processes, self._network, self._ports, self._directory = {}, None, {}, None
+        self._rocketmq_ports = {}
         self._paused = set()
 
     def __enter__(self) -> Self:
@@ -147,6 +152,18 @@ class Cluster:
         """Return the address of a node, "127.0.0.1:port". A node keeps its address when it is restarted."""
         self._need(node)
         return self._ports[node].address
+
+    def rocketmq_address(self, node: int) -> str:
+        """Return the address of a node for RocketMQ clients, "127.0.0.1:port". The cluster needs `rocketmq=True`."""
+        self._need(node)
+        if not self._has_rocketmq:
+            raise ClusterError("this cluster has no ports for RocketMQ clients: use Cluster(rocketmq=True)")
+        return self._rocketmq_ports[node].address
+
+    def pid(self, node: int) -> int:
+        """Return the process id of a node that runs."""
+        self._need(node)
+        return self._need_process(node).pid
 
     def log(self, node: int) -> str:
         """Return the end of the log output of a node, at most 64 KiB."""
@@ -261,6 +278,8 @@ class Cluster:
             self._given.mkdir(parents=True, exist_ok=True)
             self._directory = self._given
         self._ports = {node: ReservedPort() for node in self._ids}
+        if self._has_rocketmq:
+            self._rocketmq_ports = {node: ReservedPort() for node in self._ids}
         if len(self._ids) > 1:
             ports = {node: port.number for node, port in self._ports.items()}
             self._network = NodeNetwork(forking, ports, self._directory / "network.log")
@@ -276,7 +295,8 @@ class Cluster:
         links = self._network.addresses_from(node) if self._network is not None else {}
         outside = {each: self.address(each) for each in self._ids} if links else {}
         timing = {} if links else _TIMING_ALONE
-        settings = {"node": node, "listen": own, "shards": self._shards, **timing, **self._settings}
+        rocketmq = {"rocketmq": self._rocketmq_ports[node].address} if self._has_rocketmq else {}
+        settings = {"node": node, "listen": own, "shards": self._shards, **timing, **rocketmq, **self._settings}
         self._files(node).write_settings(settings, {"peers": {node: own, **links}, "outside": outside})
 
     def _spawn(self, node: int) -> None:
