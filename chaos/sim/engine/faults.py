@@ -290,6 +290,9 @@ _KINDS = (
     FaultKind("leader_ends_under_leases", "a leader dies when it has leased messages of a shared group",
               (STACK,), for_ms=(200, 6_000), target=False, every_ms=10_000, of_shared=True, share=0.4,
               files=_files("leader_ends_under_leases:LeaderEndsUnderLeases", STACK)),
+    FaultKind("clocks_leap_under_leases", "the clocks of most nodes leap under leases, and leaders die",
+              (STACK,), for_ms=(5_000, 9_000), target=False, every_ms=15_000, of_shared=True, share=0.2,
+              files=_files("clocks_leap_under_leases:ClocksLeapUnderLeases", STACK)),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip

@@ -63,8 +63,8 @@ class SharedTruth:
         self.by_key = by_key
         self._error_share = 0.0 if is_exact else ERROR_SHARE
         self.counts = Counter[str]()
-        # Called when a lease of a shard counts.
-        self.on_lease: Callable[[int], None] = lambda shard: None
+        # These functions are called with the shard when a lease counts.
+        self.on_lease: list[Callable[[int], None]] = []
         self._fail = fail
         self._time = time
         self._first_offset = first_offset
@@ -180,7 +180,8 @@ class SharedTruth:
             fate.attempts += 1
             fate.leases.add(header.index)
         self.counts["shared_leases"] += len(some)
-        self.on_lease(place[0])
+        for call in self.on_lease:
+            call(place[0])
 
     def _is_behind(self, place: QueueKey, offset: int, key: bytes) -> bool:
         """Return True if an earlier message with this key is open."""

@@ -160,9 +160,9 @@ def test_messages_that_are_passed_over(log: Log) -> None:
     assert log.wrong == ["nothing is passed over"]
 
 
-def test_a_leader_dies_under_leases() -> None:
-    """The fault kind has an effect, and the run is right: other leaders respect the leases."""
-    found = run(11, Wishes(world="stack", minutes=0.4, faults=("leader_ends_under_leases",)))
+@pytest.mark.parametrize("kind", ["leader_ends_under_leases", "clocks_leap_under_leases"])
+def test_a_fault_under_leases_has_an_effect_and_other_leaders_respect_the_leases(kind: str) -> None:
+    found = run(11, Wishes(world="stack", minutes=0.4, faults=(kind,)))
     assert found.reason == ""
-    assert found.happened["leader_ends_under_leases"] > 0
+    assert found.happened[kind] > 0
     assert found.figures["shared_leases"] > 100

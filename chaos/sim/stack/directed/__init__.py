@@ -6,6 +6,8 @@
     no_room.py                 the disk of a node is nearly full
     clock_leap.py              the clock of a node leaps by a day or more
     clocks_go_back.py          the clocks of most nodes are ahead, and are set right
+    clocks_leap_under_leases.py
+                               the clocks of most nodes leap while messages are leased, and leaders die
     configuration_at_tail.py   a node loses power while its last entry is a configuration
     repair_other_chain.py      a log with entries that no other node has is damaged before them
     snapshot_over_longer.py    a cut-off leader gets a snapshot, and its own log is longer

@@ -18,7 +18,7 @@ class LeaderEndsUnderLeases(LeaderEnds):
         super().__init__(tools)
         # Shard -> for how long its leader will be down after the next lease, in seconds.
         self._at_lease: dict[int, float] = {}
-        tools.workload.shared.on_lease = lambda shard: self._kill_if_armed(shard, self._at_lease)
+        tools.workload.shared.on_lease.append(lambda shard: self._kill_if_armed(shard, self._at_lease))
 
     def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
         random, seconds = chance_of(event), event.for_ms / 1000
