@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ledger.broker.shared.lease_clock import TIME_ENTRY_MS, LeaseClock, are_free, next_free_s
 from ledger.broker.shared.shared_lag import shared_lags
-from ledger.state.lease_table import ChangeKind
+from ledger.state.lease_table import ChangeKind, LeaseTable
 from ledger.state.lease_window import SLOT
 from tests.ledger.broker.shared.leader import GROUP, Got, LeasingLeader
 
@@ -160,3 +164,41 @@ async def test_what_is_left_of_a_lease_is_told_by_the_lease_time() -> None:
     leader.replica._projected = None  # a follower knows the lease time of the last entry
     (lag,) = [lag for lag in shared_lags(leader.replica, GROUP) if lag.window]
     assert (lag.leased, lag.lease_left_ms) == (2, 10_000)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pass"), st.floats(0, 30_000)),
+        st.tuples(st.just("entry"), st.integers(0, 2)),
+        st.tuples(st.just("lead"), st.integers(0, 2)),
+        st.tuples(st.just("restart"), st.integers(0, 2)),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_no_more_lease_time_passes_between_two_entries_than_true_time(steps: list[tuple[str, float]]) -> None:
+    """Three nodes lead in turn. Each has its own steady clock, which begins at its start. A node that was replaced may
+    still make entries, but they do not come into the log."""
+    true_ms, leader = 0.0, 0
+    table, starts = LeaseTable(), [0.0, -7_000.0, -90_000.0]
+    clocks = [LeaseClock(lambda node=node: (true_ms - starts[node]) / 1000) for node in range(3)]  # type: ignore[misc]
+    clocks[leader].begin(table.time_ms)
+    entries: list[tuple[float, int]] = []
+    for step, value in steps:
+        node = int(value)
+        match step:
+            case "pass":
+                true_ms += value
+            case "entry" if node == leader:
+                table.advance(clocks[node].now_ms())
+                entries.append((true_ms, table.time_ms))
+            case "lead":
+                leader = node
+                clocks[leader].begin(table.time_ms)
+            case "restart" if node != leader:
+                starts[node] = true_ms
+    for (before_ms, before), (after_ms, after) in pairwise(entries):
+        assert 0 <= after - before <= after_ms - before_ms + 1
