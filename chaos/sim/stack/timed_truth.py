@@ -224,14 +224,18 @@ class TimedTruth:
 
     def unsettled(self) -> Iterator[str]:
         """Yield a phrase for each shard with messages that all clocks have passed and that still wait, and for each
-        shard with a turn that has not ended."""
+        shard with a turn that has not ended, although it can end."""
         behind = min((node.clock_ms for node in self._nodes), default=0)
         now_ms, due = START_MS + behind + self._now_s() * 1000, Counter[int]()
-        for (shard, _), entry in self._messages.items():
-            due[shard] += entry.fate is Fate.WAITS and entry.time_ms < now_ms
+        held_up = set()
+        for (shard, identity), entry in self._messages.items():
+            if entry.fate is Fate.WAITS and entry.time_ms < now_ms:
+                due[shard] += 1
+            elif entry.fate is Fate.WAITS and (entry.time_ms, identity) <= self._cursors.get(shard, (0, 0, 0))[:2]:
+                held_up.add(shard)  # the clocks went back: a cursor that moves would settle this message
         for shard, count in sorted(due.items()):
             if count:
                 yield f"shard {shard} has {count} messages that are due"
         for shard, delivered in sorted(self._open.items()):
-            if delivered:
+            if delivered and shard not in held_up:
                 yield f"shard {shard} has {len(delivered)} delivered messages that no turn has settled"

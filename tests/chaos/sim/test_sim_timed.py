@@ -180,6 +180,18 @@ def test_a_turn_that_does_not_end(log: Log) -> None:
     assert list(log.truth.unsettled()) == []
 
 
+def test_a_turn_that_cannot_end_because_the_clocks_went_back(log: Log) -> None:
+    log.fire([0, 1, 2], [1, 2, 2])
+    log.settle(60, 3)
+    log.wait([b"7.4", b"7.5"], [5, 20])  # both are late, and one of them is not due
+    log.fire([3], [5])
+    assert list(log.truth.unsettled()) == []
+    log.nodes[1].clock_ms = 11_000
+    assert list(log.truth.unsettled()) == [], "not all clocks have passed the time"
+    log.now_s = 21.0
+    assert "shard 0 has 1 delivered messages that no turn has settled" in list(log.truth.unsettled())
+
+
 def test_a_message_that_is_dropped(log: Log) -> None:
     log.command(settle_timed=command_pb2.SettleTimed(through_ms=ms(3), seen=3, settled=[0]))
     assert log.wrong == ["dropped with its topic"]
