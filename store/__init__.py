@@ -41,7 +41,7 @@ from store.index.file_mark import FileMark
 from store.index.key_index import KeyHit, KeyIndex, KeySearch
 from store.index.timed_index import TimedIndex
 from store.index.timed_journal import TimedDraft
-from store.index.timed_unit import TimedCursor, TimedKey
+from store.index.timed_unit import TimedIndexCursor, TimedKey
 from store.log.commit_log import CommitLog
 from store.log.crash_end import CrashEnd
 from store.log.entry import EntryDraft, EntryKind, Header, Readable
@@ -129,9 +129,9 @@ __all__ = [
     "StoreError",
     "Suspect",
     "Taken",
-    "TimedCursor",
     "TimedDraft",
     "TimedIndex",
+    "TimedIndexCursor",
     "TimedKey",
     "Vote",
     "VoteFile",

@@ -40,7 +40,7 @@ CUTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TagReadFigures:
     compression: str
     tag: str
     whole_kib: float
@@ -74,7 +74,7 @@ def tags(count: int) -> list[str]:
 # -- a node
 
 
-def measure_readings(directory: Path) -> list[Reading]:
+def measure_readings(directory: Path) -> list[TagReadFigures]:
     with fresh_cluster(directory / "cluster", 1) as cluster:
         node = cluster.node(1)
         return [
@@ -82,13 +82,13 @@ def measure_readings(directory: Path) -> list[Reading]:
         ]
 
 
-def reading(node: DevNode, compression: str | None, tag: str) -> Reading:
+def reading(node: DevNode, compression: str | None, tag: str) -> TagReadFigures:
     topic = f"tags-{compression}-{tag}"
     asyncio.run(filled(node.address, topic, compression))
     with Admin(node.address) as admin:
         topic_id = admin.describe_topic(topic).topic_id
     whole, cut_part = (received(node, topic_id, tag, cuts=cuts) for cuts in (False, True))
-    return Reading(compression or "none", tag, whole[0] / 1024, cut_part[0] / 1024, whole[1], cut_part[1])
+    return TagReadFigures(compression or "none", tag, whole[0] / 1024, cut_part[0] / 1024, whole[1], cut_part[1])
 
 
 async def filled(address: str, topic: str, compression: str | None) -> None:

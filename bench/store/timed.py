@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store import PosixDisk, TimedCursor, TimedIndex, TimedKey
+from store import PosixDisk, TimedIndex, TimedIndexCursor, TimedKey
 
 HOUR_MS = 3_600_000
 BATCH_MESSAGES = 500
@@ -42,7 +42,7 @@ def put_all(index: TimedIndex, messages: int) -> None:
 
 def turns(index: TimedIndex, messages: int) -> list[float]:
     """Deliver a minute's messages in turns, and return the seconds of each turn."""
-    cursor, took = TimedCursor(), []
+    cursor, took = TimedIndexCursor(), []
     through = TimedKey(START_MS + 60_000, messages)
     while True:
         started = time.perf_counter()
@@ -50,7 +50,7 @@ def turns(index: TimedIndex, messages: int) -> list[float]:
         took.append(time.perf_counter() - started)
         if not len(units):
             return took
-        cursor = TimedCursor(int(units["time"][-1]), int(units["identity"][-1]), messages)
+        cursor = TimedIndexCursor(int(units["time"][-1]), int(units["identity"][-1]), messages)
         index.drop_settled(cursor)
 
 

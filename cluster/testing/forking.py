@@ -104,13 +104,13 @@ class _Server:
     def _do_links(self, descriptors: list[int], links: list[list[int]]) -> int:
         """Fork a process for links. `links` has source, target and the target's port; the descriptors are the control
         socket, the output, and the listener of each link."""
-        from cluster.testing.links import NodeLink, serve_links
+        from cluster.testing.links import ServedLink, serve_links
 
         control, log, *listeners = descriptors
 
         def run() -> int:
             made = [
-                NodeLink(source, target, port, socket.socket(fileno=listener))
+                ServedLink(source, target, port, socket.socket(fileno=listener))
                 for (source, target, port), listener in zip(links, listeners, strict=True)
             ]
             serve_links(socket.socket(fileno=control), made)

@@ -27,7 +27,7 @@ _MESSAGE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLink:
+class ServedLink:
     """The connections that node `source` opens to node `target`, whose port is `port`. They come in at `listener`."""
 
     source: int
@@ -63,13 +63,13 @@ class NodeLink:
         await self.whole.wait()
 
 
-def serve_links(control: socket.socket, links: Sequence[NodeLink]) -> None:
+def serve_links(control: socket.socket, links: Sequence[ServedLink]) -> None:
     """Carry connections until the other end of `control` is closed. Each message of `control` is a JSON list of the
     pairs of nodes that are cut from now on; it is answered when the cut is made."""
     asyncio.run(_serve(control, links))
 
 
-async def _serve(control: socket.socket, links: Sequence[NodeLink]) -> None:
+async def _serve(control: socket.socket, links: Sequence[ServedLink]) -> None:
     async with AsyncExitStack() as servers:
         for link in links:
             link.whole.set()

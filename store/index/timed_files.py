@@ -12,12 +12,12 @@ from store.index.timed_bucket import PIECE_UNITS
 from store.index.timed_buckets import TimedBuckets
 from store.index.timed_journal import TimedJournal
 from store.index.timed_reading import TimedReading
-from store.index.timed_unit import FIRST_MS, LAST_MS, NO_UNITS, TimedCursor, Units
+from store.index.timed_unit import FIRST_MS, LAST_MS, NO_UNITS, TimedIndexCursor, Units
 
 _MAX_BUCKETS = 1 << 16
 
 
-def waiting_units(directory: Path, marks: Sequence[FileMark], cursor: TimedCursor) -> Units | None:
+def waiting_units(directory: Path, marks: Sequence[FileMark], cursor: TimedIndexCursor) -> Units | None:
     """Return the units of the messages that wait and that `cursor` does not settle, sorted by key. Return None if a
     file in `directory` differs from its mark. Raises StoreError if a file cannot be read, or if a unit is damaged."""
     if not marks:

@@ -33,7 +33,7 @@ from store.index.timed_unit import (
     NO_UNITS,
     NOTHING_SETTLED,
     Identities,
-    TimedCursor,
+    TimedIndexCursor,
     TimedKey,
     Times,
     Units,
@@ -150,7 +150,7 @@ class TimedIndex:
         for _, change in changes:
             self._reading.was_copied(change.copies)
 
-    def drop_settled(self, cursor: TimedCursor) -> None:
+    def drop_settled(self, cursor: TimedIndexCursor) -> None:
         """Remove the buckets of all minutes that end at or before the time of the cursor, if the cursor settles all
         their messages. Their files stay until a checkpoint does not need them."""
         for row in self._dropping(cursor):
@@ -173,31 +173,36 @@ class TimedIndex:
         located = self._buckets.locate(keys)
         return [found[1].unit if found is not None and found[1].waits else None for found in located]
 
-    def due(self, through: TimedKey, limit: int, cursor: TimedCursor, skip: Collection[int] = ()) -> Units:
+    def due(self, through: TimedKey, limit: int, cursor: TimedIndexCursor, skip: Collection[int] = ()) -> Units:
         """Return the first `limit` units with keys up to `through`, sorted by key, that are neither settled by
         `cursor` nor in `skip`, a set of identities. All such units are returned up to the key of the last one. The
         cursor must not go back between two calls."""
         return self._reading.due(through, limit, cursor, skip)
 
-    def next_ms(self, after: TimedKey, cursor: TimedCursor) -> int | None:
+    def next_ms(self, after: TimedKey, cursor: TimedIndexCursor) -> int | None:
         """Return the next delivery time after a key, None if no message waits there. The result may be too early if
         messages were cancelled. A result at or before `after` means that more messages are due up to `after` than a
         leader keeps in memory."""
         return self._reading.next_ms(after, cursor)
 
     def read(
-        self, from_ms: int, to_ms: int, limit: int, after: TimedKey | None = None, cursor: TimedCursor = NOTHING_SETTLED
+        self,
+        from_ms: int,
+        to_ms: int,
+        limit: int,
+        after: TimedKey | None = None,
+        cursor: TimedIndexCursor = NOTHING_SETTLED,
     ) -> Units:
         """Return the first `limit` units with delivery times in [from_ms, to_ms) and keys after `after`, sorted by
         key, that `cursor` does not settle."""
         return self._reading.read(from_ms, to_ms, limit, after, cursor)
 
-    def before(self, position: int, limit: int, cursor: TimedCursor, skip: Collection[int] = ()) -> Units:
+    def before(self, position: int, limit: int, cursor: TimedIndexCursor, skip: Collection[int] = ()) -> Units:
         """Return at most `limit` units of entries before `position` that are neither settled by `cursor` nor in
         `skip`. After their copies were applied, the next call returns the next ones."""
         return self._reading.before(position, limit, cursor, skip)
 
-    def count_before(self, time_ms: int, cursor: TimedCursor) -> WaitingTotal:
+    def count_before(self, time_ms: int, cursor: TimedIndexCursor) -> WaitingTotal:
         """Return how many messages with delivery times before `time_ms` wait that `cursor` does not settle, and the
         bytes that they count for. Reads the buckets at both ends."""
         return self._reading.count_before(time_ms, cursor)
@@ -251,7 +256,7 @@ class TimedIndex:
             if name not in kept and (is_file_of_bucket(name) or name.endswith(SUFFIX)):
                 self._disk.unlink(self._directory / name)
 
-    def _dropping(self, cursor: TimedCursor) -> list[BucketRow]:
+    def _dropping(self, cursor: TimedIndexCursor) -> list[BucketRow]:
         minutes = self._buckets.table.minutes(end=cursor.time_ms // MINUTE_MS)
         rows = [row for minute in minutes if (row := self._buckets.table.get(minute)) is not None]
         return [

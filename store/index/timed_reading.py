@@ -14,7 +14,7 @@ from store.index.timed_unit import (
     FIRST_MS,
     LAST_IDENTITY,
     NO_UNITS,
-    TimedCursor,
+    TimedIndexCursor,
     TimedKey,
     Units,
     WaitingTotal,
@@ -59,7 +59,7 @@ class TimedReading:
 
     # -- questions, as `TimedIndex` describes them
 
-    def due(self, through: TimedKey, limit: int, cursor: TimedCursor, skip: Collection[int]) -> Units:
+    def due(self, through: TimedKey, limit: int, cursor: TimedIndexCursor, skip: Collection[int]) -> Units:
         window = self._window
         if window is not None:
             found = window.due(through, limit, cursor, skip)
@@ -67,7 +67,7 @@ class TimedReading:
                 return found
         return self._filled(through, limit + len(skip), cursor).due(through, limit, cursor, skip)
 
-    def next_ms(self, after: TimedKey, cursor: TimedCursor) -> int | None:
+    def next_ms(self, after: TimedKey, cursor: TimedIndexCursor) -> int | None:
         for is_fresh in (False, True):
             window = self._filled(after, 1, cursor) if is_fresh or self._window is None else self._window
             found = window.next_ms(after)
@@ -79,13 +79,13 @@ class TimedReading:
             return window.end.time_ms
         return _earlier(self._beyond, self._first_ms_after(window.end.time_ms))
 
-    def read(self, from_ms: int, to_ms: int, limit: int, after: TimedKey | None, cursor: TimedCursor) -> Units:
+    def read(self, from_ms: int, to_ms: int, limit: int, after: TimedKey | None, cursor: TimedIndexCursor) -> Units:
         low = None if from_ms <= FIRST_MS else TimedKey(from_ms - 1, LAST_IDENTITY)
         if after is not None:
             low = after if low is None else max(low, after)
         return self._first(low, TimedKey(to_ms - 1, LAST_IDENTITY), limit, cursor)[0]
 
-    def before(self, position: int, limit: int, cursor: TimedCursor, skip: Collection[int]) -> Units:
+    def before(self, position: int, limit: int, cursor: TimedIndexCursor, skip: Collection[int]) -> Units:
         found: list[Units] = []
         count = 0
         for minute in self._buckets.table.older_than(position):
@@ -105,7 +105,7 @@ class TimedReading:
             self._note_oldest(bucket, min(oldest, default=position))
         return np.concatenate(found) if found else NO_UNITS
 
-    def count_before(self, time_ms: int, cursor: TimedCursor) -> WaitingTotal:
+    def count_before(self, time_ms: int, cursor: TimedIndexCursor) -> WaitingTotal:
         messages = size = 0
         for row in self._buckets.table.rows():
             if not row.waiting or row.first_ms >= time_ms:
@@ -121,7 +121,7 @@ class TimedReading:
 
     # -- inside
 
-    def _filled(self, through: TimedKey, least: int, cursor: TimedCursor) -> TimedWindow:
+    def _filled(self, through: TimedKey, least: int, cursor: TimedIndexCursor) -> TimedWindow:
         """Read a new window. It reaches to the end of the minute of `through`, or has as many units as it may have, and
         not fewer than `least`."""
         count = max(self._window_units, least)
@@ -132,7 +132,9 @@ class TimedReading:
         self._window = TimedWindow(units, end_ms, count)
         return self._window
 
-    def _first(self, low: TimedKey | None, high: TimedKey, limit: int, cursor: TimedCursor) -> tuple[Units, int | None]:
+    def _first(
+        self, low: TimedKey | None, high: TimedKey, limit: int, cursor: TimedIndexCursor
+    ) -> tuple[Units, int | None]:
         """Return the first units with keys after `low` and up to `high` that `cursor` does not settle. Return also the
         earliest delivery time after `high` that was seen."""
         beyond = None

@@ -65,7 +65,7 @@ class TimedKey(NamedTuple):
     identity: int
 
 
-class TimedCursor(NamedTuple):
+class TimedIndexCursor(NamedTuple):
     """How far a shard has delivered. A message is settled if its key is at or before (time_ms, identity), and its
     identity is less than `seen`. The default is the cursor of a shard that has delivered nothing."""
 
@@ -81,7 +81,7 @@ class TimedCursor(NamedTuple):
 
 
 END = TimedKey(LAST_MS, LAST_IDENTITY)
-NOTHING_SETTLED = TimedCursor()
+NOTHING_SETTLED = TimedIndexCursor()
 NO_UNITS: Units = np.empty(0, UNIT)
 
 

@@ -12,7 +12,16 @@ from collections.abc import Collection
 
 import numpy as np
 
-from store.index.timed_unit import LAST_IDENTITY, NO_UNITS, UNIT, TimedCursor, TimedKey, Units, not_after, not_among
+from store.index.timed_unit import (
+    LAST_IDENTITY,
+    NO_UNITS,
+    UNIT,
+    TimedIndexCursor,
+    TimedKey,
+    Units,
+    not_after,
+    not_among,
+)
 
 # So many new units are kept apart before they are merged into the sorted units.
 _MOST_NEW = 4096
@@ -55,7 +64,7 @@ class TimedWindow:
             else:
                 self._new[key.identity] = copy.tobytes()
 
-    def due(self, through: TimedKey, limit: int, cursor: TimedCursor, skip: Collection[int]) -> Units:
+    def due(self, through: TimedKey, limit: int, cursor: TimedIndexCursor, skip: Collection[int]) -> Units:
         """Return the first `limit` units with keys up to `through`, sorted by key, that are neither settled by
         `cursor` nor in `skip`. Units that `cursor` settles are forgotten, because cursors do not go back."""
         self._forget(cursor)
@@ -102,7 +111,7 @@ class TimedWindow:
             self.is_cut, self.end = True, _last_key(units)
         self._set(units)
 
-    def _forget(self, cursor: TimedCursor) -> None:
+    def _forget(self, cursor: TimedIndexCursor) -> None:
         here = slice(self._head, self._end_of(TimedKey(cursor.time_ms, cursor.identity)))
         kept = np.flatnonzero(self._waits[here] & ~cursor.settles(self._times[here], self._identities[here]))
         self._head += int(kept[0]) if len(kept) else max(0, here.stop - here.start)

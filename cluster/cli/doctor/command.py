@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from cluster.cli.doctor.finding import Finding
+from cluster.cli.doctor.finding import DoctorFinding
 from cluster.cli.doctor.findings import findings
 from cluster.cli.doctor.observation import Observation, observe
 from cluster.cli.options import bootstrap_option, format_option
@@ -46,7 +46,7 @@ def _on_one_line(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _summary(seen: Observation, found: list[Finding]) -> str:
+def _summary(seen: Observation, found: list[DoctorFinding]) -> str:
     nodes = [node for node in seen.nodes if node.reachable]
     shards = {shard.shard for node in nodes for shard in node.shards}
     looked = (

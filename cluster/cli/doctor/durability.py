@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from cluster.cli.doctor.finding import Finding
+from cluster.cli.doctor.finding import DoctorFinding
 from cluster.cli.doctor.observation import Observation
 
 # A reader that runs renews or releases its hold. An older hold may be forgotten.
@@ -14,7 +14,7 @@ LONG_HOLD_MS = 3_600_000
 _CHAPTER = "(node.toml of all nodes; docs/OPERATING.md, Durability)"
 
 
-def durability(seen: Observation) -> Iterator[Finding]:
+def durability(seen: Observation) -> Iterator[DoctorFinding]:
     """Find nodes whose settings disagree on what an acknowledgement means, or make it weaker than usual."""
     nodes = defaultdict(list)
     for node, figures in sorted(seen.figures.items()):
@@ -22,14 +22,14 @@ def durability(seen: Observation) -> Iterator[Finding]:
             nodes[figures.flush].append(str(node))
         if figures.flush == "async" and figures.write == "staged":
             what = f"node {node}: acknowledges messages that are only in the memory of its process"
-            yield Finding("note", "staged", what, f'flush = "sync"  {_CHAPTER}')
+            yield DoctorFinding("note", "staged", what, f'flush = "sync"  {_CHAPTER}')
     if len(nodes) > 1:
         modes = ", ".join(f"{mode} on node {' and '.join(numbers)}" for mode, numbers in sorted(nodes.items()))
         what = f"the nodes flush differently: {modes}; a power failure can lose messages in spite of the synced nodes"
-        yield Finding("warning", "flush-differs", what, f'flush = "sync"  {_CHAPTER}')
+        yield DoctorFinding("warning", "flush-differs", what, f'flush = "sync"  {_CHAPTER}')
 
 
-def holds(seen: Observation, now: datetime) -> Iterator[Finding]:
+def holds(seen: Observation, now: datetime) -> Iterator[DoctorFinding]:
     """Find holds that were taken long ago: until they end, retention removes nothing, and the disk fills up."""
     now_ms = now.timestamp() * 1000
     found = defaultdict(list)
@@ -43,7 +43,7 @@ def holds(seen: Observation, now: datetime) -> Iterator[Finding]:
             f"the hold {name} keeps the log of shard {shards} since {_time(taken)}, until {_time(ends)}: "
             "retention removes nothing"
         )
-        yield Finding("note", "hold", what, f"ledgermq cluster release {name}")
+        yield DoctorFinding("note", "hold", what, f"ledgermq cluster release {name}")
 
 
 def _time(ms: int) -> str:

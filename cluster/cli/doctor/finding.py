@@ -9,7 +9,7 @@ Urgency = Literal["critical", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that is wrong: what it is, and the command that helps. `code` names the kind, for programs."""
 
     urgency: Urgency

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from cluster.cli.doctor.durability import durability, holds
-from cluster.cli.doctor.finding import Finding, Urgency
+from cluster.cli.doctor.finding import DoctorFinding, Urgency
 from cluster.cli.doctor.observation import Observation
 from ledger.client.records import NodeStatus, ShardStatus
 from ledger.local_socket import is_socket
@@ -36,11 +36,11 @@ _INFO = "ledgermq cluster info"
 _ORDER: tuple[Urgency, ...] = ("critical", "warning", "note")
 
 
-def findings(seen: Observation, now: datetime) -> list[Finding]:
+def findings(seen: Observation, now: datetime) -> list[DoctorFinding]:
     """Return what is wrong with the observed cluster, the most urgent first. `now` is the time of the observation."""
     if seen.unavailable:
         return [
-            Finding(
+            DoctorFinding(
                 "critical", "no-node-answers", seen.unavailable, "ledgermq dev start  (or start the nodes' service)"
             )
         ]
@@ -61,7 +61,7 @@ def _leaders(seen: Observation) -> dict[int, tuple[NodeStatus, ShardStatus]]:
     return {shard.shard: (node, shard) for node, shard in ordered if shard.role == "leader"}
 
 
-def _leaderless(seen: Observation) -> Iterator[Finding]:
+def _leaderless(seen: Observation) -> Iterator[DoctorFinding]:
     shards = {shard.shard for _, shard in _replicas(seen)}
     if is_socket(seen.bootstrap):  # one node only; it knows whether there is a leader
         idle = sorted({shard.shard for _, shard in _replicas(seen) if not shard.leader})
@@ -71,56 +71,60 @@ def _leaderless(seen: Observation) -> Iterator[Finding]:
     reason = f"{down} of {counted(len(seen.nodes), 'node')} do not answer" if down else "an election may be under way"
     for shard in idle:
         what = f"shard {shard} has no leader, so nothing can be written to it: {reason}"
-        yield Finding("critical", "no-leader", what, _start_of(seen) if down else "ledgermq cluster health")
+        yield DoctorFinding("critical", "no-leader", what, _start_of(seen) if down else "ledgermq cluster health")
 
 
-def _refusing_leaders(seen: Observation) -> Iterator[Finding]:
+def _refusing_leaders(seen: Observation) -> Iterator[DoctorFinding]:
     for shard, (node, status) in sorted(_leaders(seen).items()):
         if status.diverged:
             what = f"shard {shard} takes no writes, because replicas contradict each other: {status.diverged}"
-            yield Finding("critical", "diverged", what, f"{_INFO}  (docs/OPERATING.md, Diverged replicas)")
+            yield DoctorFinding("critical", "diverged", what, f"{_INFO}  (docs/OPERATING.md, Diverged replicas)")
         if status.unacknowledged_by:
             nodes = ", ".join(map(str, status.unacknowledged_by))
             what = (
                 f"shard {shard} commits nothing: nodes {nodes} acknowledge no entries of its leader, node {node.node}"
             )
-            yield Finding("critical", "unacknowledged", what, f"ledgermq cluster transfer-leader --shard {shard}")
+            yield DoctorFinding("critical", "unacknowledged", what, f"ledgermq cluster transfer-leader --shard {shard}")
         if status.no_writes:
             what = f"shard {shard} takes no writes: node {node.node}, its leader: {status.no_writes}"
-            yield Finding(
+            yield DoctorFinding(
                 "critical", "no-writes", what, f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard}"
             )
 
 
-def _unreachable(seen: Observation) -> Iterator[Finding]:
+def _unreachable(seen: Observation) -> Iterator[DoctorFinding]:
     for node in seen.nodes:
         if not node.reachable:
             what = f"node {node.node} at {node.address} does not answer: {node.error.rstrip('.')}"
-            yield Finding("warning", "unreachable", what, _start_of(seen))
+            yield DoctorFinding("warning", "unreachable", what, _start_of(seen))
 
 
-def _stopped(seen: Observation) -> Iterator[Finding]:
+def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
     for node, shard in _replicas(seen):
         where = f"node {node.node}, shard {shard.shard}"
         if shard.stopped:
             what = f"{where}: applies no more entries: {shard.stopped}"
-            yield Finding("warning", "stopped", what, "pip install --upgrade ledgermq  (on this node, then restart it)")
+            yield DoctorFinding(
+                "warning", "stopped", what, "pip install --upgrade ledgermq  (on this node, then restart it)"
+            )
         if shard.no_writes and shard.role != "leader":
             what = f"{where}: takes no writes if it leads: {shard.no_writes}"
             trim = f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard.shard}"
-            yield Finding("warning", "no-writes", what, trim)
+            yield DoctorFinding("warning", "no-writes", what, trim)
         if shard.diverged and shard.role != "leader":
             what = f"{where}: {shard.diverged}"
-            yield Finding("warning", "diverged", what, f"{_INFO}  (docs/OPERATING.md, Diverged replicas)")
+            yield DoctorFinding("warning", "diverged", what, f"{_INFO}  (docs/OPERATING.md, Diverged replicas)")
         if shard.suspect:
             what = f"{where}: may have lost entries that it acknowledged; it votes again when it has caught up"
-            yield Finding("warning", "suspect", what, _INFO)
+            yield DoctorFinding("warning", "suspect", what, _INFO)
         if shard.rebuilt:
             what = f"{where}: its last start built state and indexes anew, because {shard.rebuilt}; check the disk"
-            yield Finding("note", "rebuilt", what, f"ledgermq log verify {node.data_directory}/shard-{shard.shard}/log")
+            yield DoctorFinding(
+                "note", "rebuilt", what, f"ledgermq log verify {node.data_directory}/shard-{shard.shard}/log"
+            )
 
 
-def _behind(seen: Observation) -> Iterator[Finding]:
+def _behind(seen: Observation) -> Iterator[DoctorFinding]:
     answering = {node.node for node in seen.nodes if node.reachable}
     for shard, members in sorted(seen.members.items()):
         for member in members.members:
@@ -131,33 +135,37 @@ def _behind(seen: Observation) -> Iterator[Finding]:
                     f"{counted(member.lag_entries, 'entry').replace('entrys', 'entries')} ({member.lag_bytes:,} bytes)"
                 )
                 what = f"node {member.node}, shard {shard}: the replica is {lag} behind its leader"
-                yield Finding("warning", "behind", what, "ledgermq cluster health")
+                yield DoctorFinding("warning", "behind", what, "ledgermq cluster health")
             elif not member.voter:
                 what = f"node {member.node}, shard {shard}: is a learner that has caught up, and does not vote"
-                yield Finding("note", "learner", what, f"ledgermq cluster promote {member.node} --shard {shard}")
+                yield DoctorFinding("note", "learner", what, f"ledgermq cluster promote {member.node} --shard {shard}")
 
 
-def _voters(seen: Observation) -> Iterator[Finding]:
+def _voters(seen: Observation) -> Iterator[DoctorFinding]:
     for shard, members in sorted(seen.members.items()):
         voters = sum(member.voter for member in members.members)
         if voters % 2 == 0:
             what = f"shard {shard} has {voters} voters, which survive no more failures than {voters - 1}"
-            yield Finding(
+            yield DoctorFinding(
                 "warning", "even-voters", what, "ledgermq cluster add-node NODE --address HOST:PORT --promote"
             )
         elif voters == 1 and not _is_local(seen):
             what = f"shard {shard} has one voter: if its disk fails, the messages are lost"
-            yield Finding("warning", "one-voter", what, "ledgermq cluster add-node NODE --address HOST:PORT --promote")
+            yield DoctorFinding(
+                "warning", "one-voter", what, "ledgermq cluster add-node NODE --address HOST:PORT --promote"
+            )
 
 
-def _waiting(seen: Observation) -> Iterator[Finding]:
+def _waiting(seen: Observation) -> Iterator[DoctorFinding]:
     for node in seen.nodes:
         if node.reachable and not node.shards:
             what = f"node {node.node} at {node.address} runs, and is a member of no shard"
-            yield Finding("warning", "waiting", what, f"ledgermq cluster add-node {node.node} --address {node.address}")
+            yield DoctorFinding(
+                "warning", "waiting", what, f"ledgermq cluster add-node {node.node} --address {node.address}"
+            )
 
 
-def _clocks(seen: Observation) -> Iterator[Finding]:
+def _clocks(seen: Observation) -> Iterator[DoctorFinding]:
     offsets = {
         node: offset_ms
         for _, status in _leaders(seen).values()
@@ -165,35 +173,37 @@ def _clocks(seen: Observation) -> Iterator[Finding]:
         if abs(offset_ms) > TOLERANCE_MS
     }
     for node, offset_ms in sorted(offsets.items()):
-        yield Finding("warning", "clock", f"node {node}: {clock_sentence(offset_ms)}", "timedatectl  (on this node)")
+        yield DoctorFinding(
+            "warning", "clock", f"node {node}: {clock_sentence(offset_ms)}", "timedatectl  (on this node)"
+        )
 
 
-def _disks(seen: Observation) -> Iterator[Finding]:
+def _disks(seen: Observation) -> Iterator[DoctorFinding]:
     for node, figures in sorted(seen.figures.items()):
         if figures.disk_use is not None and figures.disk_use >= DISK_WARNING:
             urgency: Urgency = "critical" if figures.disk_use >= DISK_CRITICAL else "warning"
             what = f"node {node}: its disk is {figures.disk_use:.0%} full"
-            yield Finding(urgency, "disk-full", what, "ledgermq cluster trim --keep-bytes 10G --dry-run")
+            yield DoctorFinding(urgency, "disk-full", what, "ledgermq cluster trim --keep-bytes 10G --dry-run")
         if figures.flushes >= FEWEST_FLUSHES and figures.flush_s >= SLOW_FLUSH_S:
             what = f"node {node}: its disk is slow, an fsync takes {figures.flush_s * 1000:,.0f} ms on average"
-            yield Finding("warning", "disk-slow", what, "iostat -x 1  (on this node)")
+            yield DoctorFinding("warning", "disk-slow", what, "iostat -x 1  (on this node)")
         for shard in figures.repairing:
             what = f"node {node}, shard {shard}: its log is damaged and is being repaired from other nodes"
-            yield Finding("warning", "damaged", what, "ledgermq validate  (when the repair has ended)")
+            yield DoctorFinding("warning", "damaged", what, "ledgermq validate  (when the repair has ended)")
 
 
-def _versions(seen: Observation) -> Iterator[Finding]:
+def _versions(seen: Observation) -> Iterator[DoctorFinding]:
     versions = Counter(node.version for node in seen.nodes if node.reachable)
     if len(versions) > 1:
         parts = ", ".join(f"{version} on {counted(count, 'node')}" for version, count in sorted(versions.items()))
-        yield Finding("warning", "versions", f"the nodes run different versions: {parts}", _upgrade_of(seen))
+        yield DoctorFinding("warning", "versions", f"the nodes run different versions: {parts}", _upgrade_of(seen))
     for shard, (_, status) in sorted(_leaders(seen).items()):
         if status.feature_level < LATEST_LEVEL and len(versions) == 1 and all(node.reachable for node in seen.nodes):
             what = (
                 f"shard {shard} has the feature level {status.feature_level} of {LATEST_LEVEL}; it rises by itself "
                 "when all members support it"
             )
-            yield Finding("note", "feature-level", what, _INFO)
+            yield DoctorFinding("note", "feature-level", what, _INFO)
 
 
 def _upgrade_of(seen: Observation) -> str:
@@ -204,50 +214,52 @@ def _upgrade_of(seen: Observation) -> str:
     )
 
 
-def _groups(seen: Observation) -> Iterator[Finding]:
+def _groups(seen: Observation) -> Iterator[DoctorFinding]:
     for group in seen.groups:
         broadcast = group.strategy == "broadcast"
         if group.lag and not group.members and not broadcast:
             what = f"consumer group {group.name} has no members, and {counted(group.lag, 'message')} wait for it"
-            yield Finding("warning", "group-without-members", what, f"ledgermq group describe {group.name}")
+            yield DoctorFinding("warning", "group-without-members", what, f"ledgermq group describe {group.name}")
         elif group.lag_s > GROUP_LAG_S:
             what = (
                 f"consumer group {group.name} is far behind: {counted(group.lag, 'message')}, the oldest "
                 f"{group.lag_s / 60:,.0f} minutes old"
             )
-            yield Finding("warning", "group-behind", what, f"ledgermq group describe {group.name}")
+            yield DoctorFinding("warning", "group-behind", what, f"ledgermq group describe {group.name}")
         if group.dead_letters:
             what = f"consumer group {group.name} has {counted(group.dead_letters, 'dead letter')}"
-            yield Finding("warning", "dead-letters", what, f"ledgermq dlq list {group.name}")
+            yield DoctorFinding("warning", "dead-letters", what, f"ledgermq dlq list {group.name}")
 
 
-def _unsafe(seen: Observation) -> Iterator[Finding]:
+def _unsafe(seen: Observation) -> Iterator[DoctorFinding]:
     open_to_others = not _is_local(seen) and not seen.security.tls
     if open_to_others:
         what = "the nodes listen for other machines without TLS: everybody on the network can read and change messages"
-        yield Finding(
+        yield DoctorFinding(
             "warning", "no-tls", what, "ledgermq certs provision --node 1=HOST ...  (docs/OPERATING.md, Security)"
         )
     elif not _is_local(seen) and not seen.security.proves:
         what = "the nodes accept this client without a proof of who it is: everybody can read and change messages"
-        yield Finding("warning", "no-authentication", what, "authentication = true  (docs/OPERATING.md, Security)")
+        yield DoctorFinding(
+            "warning", "no-authentication", what, "authentication = true  (docs/OPERATING.md, Security)"
+        )
 
 
-def _unanswered(seen: Observation) -> Iterator[Finding]:
+def _unanswered(seen: Observation) -> Iterator[DoctorFinding]:
     for sentence in seen.unanswered:
-        yield Finding("note", "not-checked", f"could not be checked: {sentence}", _INFO)
+        yield DoctorFinding("note", "not-checked", f"could not be checked: {sentence}", _INFO)
 
 
-def _certificates(seen: Observation, now: datetime) -> Iterator[Finding]:
+def _certificates(seen: Observation, now: datetime) -> Iterator[DoctorFinding]:
     for node, certificate in sorted(seen.certificates.items()):
         renew = "ledgermq certs provision --node 1=HOST ...  (it renews certificates near their end)"
         if certificate.refusal:
             what = f"node {node}: clients refuse its certificate: {certificate.refusal}"
-            yield Finding("critical", "certificate", what, renew)
+            yield DoctorFinding("critical", "certificate", what, renew)
         elif certificate.ends is not None and (days := (certificate.ends - now).days) < CERTIFICATE_WARNING_DAYS:
             urgency: Urgency = "critical" if days < CERTIFICATE_CRITICAL_DAYS else "warning"
             what = f"node {node}: its certificate ends on {certificate.ends:%Y-%m-%d}, in {counted(days, 'day')}"
-            yield Finding(urgency, "certificate", what, renew)
+            yield DoctorFinding(urgency, "certificate", what, renew)
 
 
 def _is_local(seen: Observation) -> bool:
@@ -267,7 +279,7 @@ def _start_of(seen: Observation) -> str:
     return "ledgermq dev start" if _is_local(seen) else "ledgermq server run --config node.toml  (on this node)"
 
 
-_RULES: tuple[Callable[[Observation], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[Observation], Iterator[DoctorFinding]], ...] = (
     _leaderless,
     _refusing_leaders,
     _unreachable,

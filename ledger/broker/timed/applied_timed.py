@@ -17,7 +17,7 @@ from ledger.batch import BatchHeader, copied_identities, fired_column, timed_col
 from ledger.state import State
 from ledger.state.timed_table import TimedMessage, UndeliveredMessages
 from ledger.timed import MAX_DELIVERY_MS
-from store import Header, TimedCursor, TimedIndex, TimedKey
+from store import Header, TimedIndex, TimedIndexCursor, TimedKey
 from store.index.timed_unit import WaitingTotal
 
 
@@ -84,9 +84,9 @@ class Delivery:
         state.apply_delivery(self._identities, self._times_ms, self._index)
 
 
-def cursor_of(state: State) -> TimedCursor:
+def cursor_of(state: State) -> TimedIndexCursor:
     """Return how far the shard has delivered, as the timed index takes it."""
-    return TimedCursor(*state.timed.cursor)
+    return TimedIndexCursor(*state.timed.cursor)
 
 
 def _key(item: TimedMessage) -> TimedKey:

@@ -48,7 +48,6 @@ from ledger.validation.spans.steps import (
     CommandApplied,
     Configured,
     Copied,
-    Delivered,
     HalfPrepared,
     HalfSettled,
     Moved,
@@ -56,6 +55,7 @@ from ledger.validation.spans.steps import (
     RunEnds,
     StateCut,
     Step,
+    TimedDelivered,
     Waited,
 )
 from ledger.validation.spans.waiting_columns import WaitingColumns
@@ -195,7 +195,7 @@ class Replay:
                 self._wait(columns)
             case Copied():
                 self._copy(step)
-            case Delivered():
+            case TimedDelivered():
                 self._deliver(step)
             case HalfPrepared():
                 self._prepare(step)
@@ -325,7 +325,7 @@ class Replay:
             place = (step.topic_id, step.queue, step.offset)
             self._tell_waiting(ViolationKind.WRONG_DELIVERY, wrong, step.index, step.position, *place)
 
-    def _deliver(self, step: Delivered) -> None:
+    def _deliver(self, step: TimedDelivered) -> None:
         if self._state is None:
             return
         target = (step.topic_id, step.queue)

@@ -21,7 +21,7 @@ from ledger.validation.sources.replica import LogReplica
 from store import Checkpoint, StoreError
 from store.index.file_mark import marks_in
 from store.index.timed_files import waiting_units
-from store.index.timed_unit import TimedCursor
+from store.index.timed_unit import TimedIndexCursor
 
 # The directory of the index, and the prefix of its marks in a checkpoint.
 _TIMED = "timed"
@@ -61,7 +61,7 @@ def check_timed_index(replica: LogReplica, known: WaitingAt | None) -> TimedInde
     directory = Path(replica.indexes) / _TIMED
     try:
         checkpoint = Checkpoint.decode(Path(replica.checkpoint).read_bytes())
-        units = waiting_units(directory, marks_in(_TIMED, checkpoint.marks), TimedCursor(*known.cursor))
+        units = waiting_units(directory, marks_in(_TIMED, checkpoint.marks), TimedIndexCursor(*known.cursor))
     except (OSError, ValueError):
         return TimedIndexFound()  # other checks tell about the checkpoint
     except StoreError as error:

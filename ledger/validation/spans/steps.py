@@ -115,7 +115,7 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class TimedDelivered:
     """A batch that delivers waiting messages: their identities, their delivery times in ms since 1970, and hashes of
     them."""
 
@@ -161,7 +161,7 @@ class StateCut:
     is_reached: bool = True
 
 
-_Boundary = CommandApplied | Configured | Moved | Copied | Delivered | HalfPrepared | HalfSettled | StateCut
+_Boundary = CommandApplied | Configured | Moved | Copied | TimedDelivered | HalfPrepared | HalfSettled | StateCut
 Step = RunBegins | RunEnds | BatchesApplied | Waited | _Boundary
 
 
@@ -280,7 +280,7 @@ def _copied(block: SpanBlock, fact: np.void) -> Copied | None:
     )
 
 
-def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
+def _delivered(block: SpanBlock, fact: np.void) -> TimedDelivered | None:
     body = body_of(block, fact)
     try:
         header = BatchHeader.parse(body)
@@ -290,7 +290,7 @@ def _delivered(block: SpanBlock, fact: np.void) -> Delivered | None:
         return None  # whole by its CRC, and no batch all the same: no replica can apply it
     if column is None:
         return None
-    return Delivered(
+    return TimedDelivered(
         int(fact["index"]),
         column.identities.tolist(),
         column.times_ms.tolist(),

@@ -12,7 +12,7 @@ from ledger.state.timed_table import TimedCursor
 from ledger.timed import TIMED_TOPIC
 from ledger.v1 import command_pb2
 from ledger.validation.replay.replay import Replay
-from ledger.validation.spans.steps import Delivered
+from ledger.validation.spans.steps import TimedDelivered
 from tests.ledger.validation.stopped_cluster import ORDERS, TIME_MS, Writer
 from tests.ledger.validation.test_steps import replayed, states_at
 
@@ -57,10 +57,10 @@ def state_with_waiting_messages() -> State:
 def test_a_delivery_opens_messages_and_a_second_one_is_told() -> None:
     state = state_with_waiting_messages()
     replay = Replay(1, state=state, start=None, configuration=NO_CONFIGURATION)
-    replay.take([Delivered(7, [3, 5], [TIME_MS, TIME_MS], [1, 2])])
+    replay.take([TimedDelivered(7, [3, 5], [TIME_MS, TIME_MS], [1, 2])])
     assert state.timed.open == {3: TIME_MS, 5: TIME_MS}
     assert replay.result().told == []
-    replay.take([Delivered(8, [5], [TIME_MS], [2]), Delivered(9, [6], [TIME_MS], [3])])
+    replay.take([TimedDelivered(8, [5], [TIME_MS], [2]), TimedDelivered(9, [6], [TIME_MS], [3])])
     (told,) = replay.result().told
     assert (told.index, told.reason) == (8, "A batch delivers the waiting message 5, which was delivered before.")
     assert not replay.result().is_known

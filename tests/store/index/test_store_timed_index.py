@@ -21,7 +21,7 @@ from store.index.timed_unit import (
     NOTHING_SETTLED,
     UNIT,
     UNIT_BYTES,
-    TimedCursor,
+    TimedIndexCursor,
     TimedKey,
     Units,
     WaitingTotal,
@@ -55,7 +55,7 @@ def restarted(disk: MemoryDisk, index: TimedIndex) -> TimedIndex:
     return again
 
 
-def everything(index: TimedIndex, cursor: TimedCursor = NOTHING_SETTLED) -> list[Message]:
+def everything(index: TimedIndex, cursor: TimedIndexCursor = NOTHING_SETTLED) -> list[Message]:
     return messages_of(index.due(FOR_EVER, 10_000, cursor))
 
 
@@ -167,7 +167,7 @@ def damaged_reads(index: TimedIndex, model: Model) -> list[Callable[[], object]]
         lambda: index.due(FOR_EVER, 1000, NOTHING_SETTLED),
         lambda: index.read(0, LAST_MS, 1000),
         lambda: index.before(1 << 60, 1000, NOTHING_SETTLED),
-        lambda: index.count_before(LAST_MS, TimedCursor(0, 0, 0)),
+        lambda: index.count_before(LAST_MS, TimedIndexCursor(0, 0, 0)),
         lambda: [index.get(key.identity, key.time_ms) for key in keys],
         lambda: index.cancel_all(keys),
     ]
@@ -313,7 +313,7 @@ def test_a_table_that_is_written_while_the_index_is_wiped_has_no_effect() -> Non
     old.put([0, MINUTE], [1, 1]).apply(index)
     checkpoint(index)
     old.put([0, MINUTE], [1, 1]).apply(index)
-    index.drop_settled(TimedCursor(10 * MINUTE, 0, 100))
+    index.drop_settled(TimedIndexCursor(10 * MINUTE, 0, 100))
     stale = index.draft()
     index.wipe()
     model.put([3, MINUTE + 3], [5, 6]).apply(index)
@@ -331,11 +331,11 @@ def test_buckets_go_when_all_their_messages_are_settled() -> None:
     index, model = new_index(disk), Model()
     model.put([0, 59_999, MINUTE, 2 * MINUTE, -5], [1] * 5).apply(index)
     checkpoint(index)
-    index.drop_settled(TimedCursor(59_999, 9, 5))
+    index.drop_settled(TimedIndexCursor(59_999, 9, 5))
     assert index.total.messages == 4, "the minute of the cursor stays"
-    index.drop_settled(TimedCursor(MINUTE, 9, 1))
+    index.drop_settled(TimedIndexCursor(MINUTE, 9, 1))
     assert index.total.messages == 4, "a message that the turn had not seen stays"
-    index.drop_settled(TimedCursor(MINUTE, 9, 5))
+    index.drop_settled(TimedIndexCursor(MINUTE, 9, 5))
     assert index.total.messages == 2
     names = disk.list(ROOT)
     assert len([name for name in names if name.endswith(".units")]) == 4, "the last checkpoint needs them"
@@ -348,7 +348,7 @@ def test_a_bucket_that_is_begun_again_has_files_of_its_own() -> None:
     index, model = new_index(disk), Model()
     model.put([0, 1], [1, 1]).apply(index)
     marks, marked = checkpoint(index), len(model.events)
-    model.settle(TimedCursor(MINUTE, 0, 2)).apply(index)
+    model.settle(TimedIndexCursor(MINUTE, 0, 2)).apply(index)
     model.put([1], [9]).apply(index)
     assert everything(index, model.cursor) == model.left()
     again = new_index(disk.after_kill())
@@ -442,7 +442,7 @@ def test_copies_of_identities_that_no_message_has_are_taken() -> None:
     places = np.arange(3, dtype=np.uint32)
     index.replace(identities, np.array([5, 5, 5]), 100, 10, places, places)
     assert messages_of(index.read(0, 10, 10)) == [(0, 5, 100, 10, 1, 1), (LAST_IDENTITY, 5, 100, 10, 0, 0)]
-    index.drop_settled(TimedCursor(MINUTE, 0, LAST_IDENTITY))
+    index.drop_settled(TimedIndexCursor(MINUTE, 0, LAST_IDENTITY))
     assert index.total.messages == 2
 
 
@@ -514,7 +514,7 @@ def test_a_large_bucket_is_read_in_pieces_and_only_the_first_units_stay(monkeypa
     cursor = NOTHING_SETTLED
     while found := messages_of(index.due(FOR_EVER, 10, cursor)):
         delivered += found
-        cursor = TimedCursor(found[-1][1], found[-1][0], model.next_identity)
+        cursor = TimedIndexCursor(found[-1][1], found[-1][0], model.next_identity)
     assert delivered == model.left()
     assert max(read) == 16
     assert sum(read) <= 1000 * (1000 / 64 + 2), "a whole window is delivered before the bucket is read again"

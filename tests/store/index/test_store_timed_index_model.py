@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from store import FileMark, MemoryDisk
 from store.index.timed_index import TimedIndex
-from store.index.timed_unit import LAST_IDENTITY, LAST_MS, TimedCursor, TimedKey
+from store.index.timed_unit import LAST_IDENTITY, LAST_MS, TimedIndexCursor, TimedKey
 from tests.store.index.timed_model import Message, Model, Settle, messages_of
 
 ROOT = Path("/timed")
@@ -88,7 +88,7 @@ class TimedIndexMachine(RuleBasedStateMachine):
             # As the broker must do it: everything up to the cursor is delivered, and nothing is skipped.
             last = found[count - 1]
             reached = max(TimedKey(last[1], last[0]), TimedKey(cursor.time_ms, cursor.identity))
-            cursor = TimedCursor(*reached, self.model.next_identity)
+            cursor = TimedIndexCursor(*reached, self.model.next_identity)
         if data.draw(st.booleans()):
             self.model.settle(cursor).apply(self.index)
 

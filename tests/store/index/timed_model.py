@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from store.index.timed_index import TimedIndex
-from store.index.timed_unit import NOTHING_SETTLED, TimedCursor, TimedKey, Units, WaitingTotal
+from store.index.timed_unit import NOTHING_SETTLED, TimedIndexCursor, TimedKey, Units, WaitingTotal
 
 # Identity, delivery time, position, size, place, share.
 Message = tuple[int, int, int, int, int, int]
@@ -39,7 +39,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Settle:
-    cursor: TimedCursor
+    cursor: TimedIndexCursor
 
     def apply(self, index: TimedIndex) -> None:
         index.drop_settled(self.cursor)
@@ -55,7 +55,7 @@ class Model:
     events: list[Event] = field(default_factory=list)
     waiting: dict[int, Message] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
-    cursor: TimedCursor = NOTHING_SETTLED
+    cursor: TimedIndexCursor = NOTHING_SETTLED
     next_identity: int = 0
     position: int = 0
 
@@ -98,7 +98,7 @@ class Model:
                 results.append(None)
         return results
 
-    def settle(self, cursor: TimedCursor) -> Settle:
+    def settle(self, cursor: TimedIndexCursor) -> Settle:
         self.cursor = cursor
         event = Settle(cursor)
         self.events.append(event)
