@@ -28,6 +28,8 @@ TIMED_SHARES = (0.0, 0.0, 0.0, 0.1, 0.4)
 TRANSACTION_PROGRAMS = (0, 0, 0, 2, 3)
 # Members of a shared group; a stack run without authentication and old programs draws one of these numbers.
 SHARED_MEMBERS = (0, 0, 0, 2, 4)
+# Programs that send requests; a stack run draws one of these numbers.
+REQUESTERS = (0, 0, 0, 0, 1, 2)
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -88,6 +90,8 @@ class Options:
     # Members of a shared group, and whether it has order by key.
     shared_members: int = 0
     shared_by_key: bool = False
+    # Programs that send requests and wait for replies (chaos/sim/requests).
+    requesters: int = 0
 
     @property
     def has_faults(self) -> bool:
@@ -154,6 +158,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
     old_programs = () if no_old else _old_programs(seed, wishes, nodes)
     members = 0 if authentication or old_programs else _shared_members(seed, wishes, asked)
     possible = [kind for kind in possible if members or not kind.of_shared]
+    requesters = _requesters(seed, wishes, asked)
+    possible = [kind for kind in possible if requesters or not kind.of_requests]
     strengths += _of_own_streams(seed, wishes, [kind for kind in possible if consumer_groups or not kind.of_consumers])
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
@@ -192,6 +198,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
         transaction_programs=programs,
         shared_members=members,
         shared_by_key=Random(f"{seed}/shared by key").random() < 0.5,
+        requesters=requesters,
     )
 
 
@@ -223,6 +230,16 @@ def _shared_members(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> in
     if any(kind.of_shared for kind in asked):
         return max(SHARED_MEMBERS)
     return Random(f"{seed}/shared groups").choice(SHARED_MEMBERS)
+
+
+def _requesters(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
+    """Draw the number of programs that send requests. If the user named a fault kind of requests, it is the largest
+    one."""
+    if wishes.world != STACK:
+        return 0
+    if any(kind.of_requests for kind in asked):
+        return max(REQUESTERS)
+    return Random(f"{seed}/requesters").choice(REQUESTERS)
 
 
 def _sends_per_second(seed: int, wishes: Wishes, of_protocol: float) -> float:

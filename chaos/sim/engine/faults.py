@@ -96,6 +96,8 @@ class FaultKind:
     of_transactions: bool = False
     # Only in runs with members of a shared group.
     of_shared: bool = False
+    # Only in runs with requests.
+    of_requests: bool = False
     # The share of the seeds that have the kind, if it is drawn from a random stream of its own. A kind that is added
     # later has one, so that the other choices of all seeds stay. None: it is drawn in turn with the kinds beside it.
     share: float | None = None
@@ -293,6 +295,8 @@ _KINDS = (
     FaultKind("clocks_leap_under_leases", "the clocks of most nodes leap under leases, and leaders die",
               (STACK,), for_ms=(5_000, 9_000), target=False, every_ms=15_000, of_shared=True, share=0.2,
               files=_files("clocks_leap_under_leases:ClocksLeapUnderLeases", STACK)),
+    FaultKind("responder_ends", "a responder dies with a request in hand, or when its handler has answered",
+              (STACK,), for_ms=(200, 6_000), target=False, every_ms=8_000, of_requests=True, share=0.5),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from chaos.sim.requests.request_truth import REPLIES, REQUESTS
 from ledger.batch import Batch
 from ledger.client.shared.shared_message import MessageLease
 from ledger.retries import dead_letter_topic, place_before
@@ -139,7 +140,7 @@ class SharedTruth:
                 self._fail("what is dead was open and tried", f"{header} moves {place}, which is {fate}")
             else:
                 self._end(fate, "dead")
-        if not name.startswith("%"):
+        if not name.startswith("%") and name not in (REQUESTS, REPLIES):
             queue = self._queues.setdefault((shard, header.topic_id, header.queue), [])
             queue += map(SharedMessageFate, batch.keys())
 

@@ -38,6 +38,8 @@ from chaos.sim.engine.network_faults import NetworkFaults
 from chaos.sim.engine.node_life import Life
 from chaos.sim.engine.rpc import SimChannel
 from chaos.sim.engine.rpc_server import Handler
+from chaos.sim.requests.request_truth import RequestTruth
+from chaos.sim.requests.sim_requests import SimRequests
 from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
@@ -139,6 +141,10 @@ class StackWorld:
             self._make_client(OPERATOR_OF_CONSUMERS),
             self.records.fail,
             self.history_of_clients.first_offset,
+        )
+        self.request_truth = RequestTruth(self.records.fail, self.loop.time, self.history_of_clients.first_offset)
+        self.requests = SimRequests(
+            options, self.loop, self.network, self.workload, self.request_truth, self._make_client, self.happened
         )
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._faults = StackFaults(
@@ -317,6 +323,7 @@ class StackWorld:
             self._network_faults.fire(event, present)
             or self._faults.fire(event)
             or self.consumption.fire(event, [*range(1, len(self._nodes) + 1)])
+            or self.requests.fire(event)
             or (self.access is not None and self.access.fire(event, present))
         )
         if done:
@@ -327,6 +334,7 @@ class StackWorld:
     def start_workload(self) -> None:
         self.workload.start()
         self.consumption.start()
+        self.requests.start()
         if self.access is not None:
             self.access.start()
 
@@ -337,6 +345,7 @@ class StackWorld:
         self._network_faults.heal()
         self._faults.heal()
         self.consumption.end()
+        self.requests.end()
         self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
 
     def violations(self) -> Sequence[InvariantViolation]:
@@ -381,6 +390,7 @@ class StackWorld:
             *self.timed.unsettled(),
             *self.transactions.unsettled(),
             *(self.shared.unsettled() if self.options.shared_members else ()),
+            *self.requests.unsettled(),
         ]
 
     def _unconsumed(self) -> list[str]:
@@ -415,6 +425,7 @@ class StackWorld:
             **(dict(sorted(self.timed.counts.items())) if self.options.timed_share else {}),
             **dict(sorted(self.transactions.counts.items())),
             **dict(sorted(self.shared.counts.items())),
+            **dict(sorted(self.request_truth.counts.items())),
             **(self.access.figures() if self.access is not None else {}),
         }
 
@@ -446,6 +457,8 @@ class StackWorld:
             self.timed.committed(shard, header, bytes(body))
         if self.options.transaction_programs:
             self.transactions.committed(shard, header, bytes(body))
+        if self.options.requesters:
+            self.request_truth.committed(header, bytes(body))
         if header.kind is EntryKind.BATCH and _is_of_clients(BatchHeader.parse(body)):
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
             if home != shard:

@@ -68,7 +68,7 @@ class LoadHistory:
         self.skipped = 0
         self._fail = fail
         self._sent: dict[bytes, SentMessage] = {}
-        # Messages to topics that are deleted. No consumer reads them.
+        # Messages of topics that the consumers of the load do not read.
         self._doomed: set[bytes] = set()
         # Producer -> number of its last message.
         self._numbers: dict[int, int] = {}
@@ -92,7 +92,7 @@ class LoadHistory:
         return sent
 
     def doom(self, name: bytes) -> None:
-        """Record that a client sends a message with this name to a topic that will be deleted."""
+        """Record that a client sends a message with this name to a topic that the consumers of the load do not read."""
         self._doomed.add(name)
 
     def acknowledged(self, sent: SentMessage, place: MessagePlace) -> None:

@@ -7,6 +7,8 @@ repairing.py    startup repair and scrub repair
 consuming.py    consumer groups, fencing, moved messages, producers, feature levels
 delaying.py     messages with delivery times
 transacting.py  transactions
+sharing.py      shared groups
+requesting.py   requests and replies
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ from __future__ import annotations
 from functools import cache
 
 from chaos.sim.reach.place import NEVER, Place
-from chaos.sim.reach.places import consuming, delaying, elections, following, repairing, sharing, starting, transacting
+from chaos.sim.reach.places import (
+    consuming,
+    delaying,
+    elections,
+    following,
+    repairing,
+    requesting,
+    sharing,
+    starting,
+    transacting,
+)
 from chaos.sim.reach.probes import Probes
 
 PLACES: tuple[Place, ...] = (
@@ -26,6 +38,7 @@ PLACES: tuple[Place, ...] = (
     *delaying.PLACES,
     *transacting.PLACES,
     *sharing.PLACES,
+    *requesting.PLACES,
 )
 
 
