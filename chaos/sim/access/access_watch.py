@@ -3,7 +3,8 @@
     request arrives ──> the node's own code ──> messages are given, or a batch is acknowledged
     [applied index]                             [applied index]
 
-Three statements are checked, for each message that a node gives and each batch that it acknowledges:
+Three statements are checked, for each message that a node gives, each batch that it acknowledges, each transaction that
+it ends or asks about, and each change of a lease:
 
     right    by the rules of an entry that the node had applied in between, the caller had the right
     fresh    at some moment of the last `FRESH_S` seconds, the caller had the right in the cluster
@@ -25,8 +26,8 @@ from chaos.sim.access.access_truth import AccessTruth, Fail
 from chaos.sim.access.credentials import SimCredentials
 from chaos.sim.engine.rpc_server import AbortError, Context, Handler
 from chaos.sim.stack.node import StackNode
-from ledger.access.rules import Action, topic_resource
-from ledger.batch import place_of, target_of
+from ledger.access.rules import Action, Resource, topic_resource
+from ledger.batch import half_target_of, place_of, target_of
 from ledger.broker.access.authorizer import STALE_S
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
@@ -54,7 +55,7 @@ class AccessWatch:
     def __init__(
         self, truth: AccessTruth, credentials: Mapping[int, SimCredentials], fail: Fail, time_s: Callable[[], float]
     ) -> None:
-        # How often a right was judged, by "publish" or "subscribe".
+        # How often a right was judged, by "publish", "subscribe", or "subscribe group".
         self.judged: Counter[str] = Counter()
         self._truth = truth
         self._credentials = credentials
@@ -70,6 +71,12 @@ class AccessWatch:
                 return self._fetch(node, handler)
             case "Produce":
                 return self._produce(node, handler)
+            case "EndTransactions":
+                return self._end_transactions(node, handler)
+            case "CheckTransactions":
+                return self._stream(node, handler, _OverheardChecks)
+            case "Share":
+                return self._stream(node, handler, _OverheardShare)
             case _:
                 return self._of_nodes(node, method, handler)
 
@@ -92,24 +99,42 @@ class AccessWatch:
             given = {queue.topic_id for queue in response.queues if queue.batches}
             now = self._moment(node)
             for topic_id in sorted(given):  # judged at the moment when the messages leave
-                self._judge(node, context.caller, "subscribe", topic_id, now, now)
+                self.judge(node, context.caller, "subscribe", topic_id, now, now)
             return response
 
         return fetch
 
-    def _produce(self, node: StackNode, handler: Handler) -> Handler:
-        async def produce(requests: Any, context: Context) -> None:
-            await handler(requests, _OverheardStream(context, self, node))
+    def _end_transactions(self, node: StackNode, handler: Handler) -> Handler:
+        async def end(request: Any, context: Context) -> Any:
+            since = self.arrives(node)
+            response = await handler(request, context)
+            for asked, result in zip(request.ends, response.results, strict=False):
+                if not result.HasField("error"):
+                    self.judge(node, context.caller, "publish", asked.topic_id, since, self.arrives(node))
+            return response
 
-        return produce
+        return end
+
+    def _stream(self, node: StackNode, handler: Handler, overheard: type[_Overheard]) -> Handler:
+        async def stream(requests: Any, context: Context) -> None:
+            await handler(requests, overheard(context, self, node))
+
+        return stream
+
+    def _produce(self, node: StackNode, handler: Handler) -> Handler:
+        return self._stream(node, handler, _OverheardStream)
 
     def acknowledged(self, node: StackNode, client: int, batches: Sequence[Any], since: Moment, results: Any) -> None:
         now = self._moment(node)
         for batch, result in zip(batches, results, strict=False):
             if not result.HasField("error"):
-                # A message with a delivery time waits in `%TIMED`, and its sender needs the right on its target.
-                topic_id = (target_of(batch) or place_of(batch))[0]
-                self._judge(node, client, "publish", topic_id, since, now)
+                # A message with a delivery time waits in `%TIMED`, and a message of a transaction in `%HALF`. Its
+                # sender needs the right on its target, and on its producer group.
+                half = half_target_of(batch)
+                target = target_of(batch) if half is None else half.target
+                self.judge(node, client, "publish", (target or place_of(batch))[0], since, now)
+                if half is not None:
+                    self.judge_group(node, client, half.group, since, now)
 
     def _moment(self, node: StackNode) -> Moment:
         replica = node.part(TOPICS_SHARD).replica
@@ -120,16 +145,25 @@ class AccessWatch:
     def arrives(self, node: StackNode) -> Moment:
         return self._moment(node)
 
-    def _judge(self, node: StackNode, client: int, action: Action, topic_id: int, first: Moment, last: Moment) -> None:
+    def judge(self, node: StackNode, client: int, action: Action, topic_id: int, first: Moment, last: Moment) -> None:
+        """Judge that a node has served a client with a right on a topic, at some moment from `first` to `last`."""
+        replica = node.part(TOPICS_SHARD).replica
+        topic = replica.state.topics.get(topic_id) if replica is not None else None
+        if topic is not None:
+            self._judge(node, client, action, topic_resource(topic.name), first, last)
+
+    def judge_group(self, node: StackNode, client: int, group: str, first: Moment, last: Moment) -> None:
+        """Judge the right `subscribe` on a consumer group or a producer group."""
+        self._judge(node, client, "subscribe", Resource("group", group), first, last)
+
+    def _judge(
+        self, node: StackNode, client: int, action: Action, resource: Resource, first: Moment, last: Moment
+    ) -> None:
         credentials = self._credentials.get(client)
         if credentials is None:
             return  # another node
-        replica = node.part(TOPICS_SHARD).replica
-        topic = replica.state.topics.get(topic_id) if replica is not None else None
-        if topic is None:
-            return
-        self.judged[action] += 1
-        resource, now_ms = topic_resource(topic.name), min(first.now_ms, last.now_ms)
+        self.judged[f"{action} {resource.kind}" if resource.kind == "group" else action] += 1
+        now_ms = min(first.now_ms, last.now_ms)
         # Of a range of entries, the node may have decided by each one. It never goes back, except by a restart.
         known = self._truth.between(min(first.applied, last.applied), last.applied)
         recent = self._truth.since(first.time_s - FRESH_S)
@@ -140,13 +174,23 @@ class AccessWatch:
             self._fail("old rules count for a limited time", f"{told}, {FRESH_S:.0f} s after the right was revoked")
 
 
-class _OverheardStream:
-    """The context of a produce stream. Requests are remembered until their response."""
+class _Overheard:
+    """The context of a stream whose requests and responses are judged."""
 
     def __init__(self, context: Context, watch: AccessWatch, node: StackNode) -> None:
         self._context = context
         self._watch = watch
         self._node = node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class _OverheardStream(_Overheard):
+    """The context of a produce stream. Requests are remembered until their response."""
+
+    def __init__(self, context: Context, watch: AccessWatch, node: StackNode) -> None:
+        super().__init__(context, watch, node)
         self._unanswered: deque[tuple[Moment, Sequence[Any]]] = deque()
 
     async def read(self) -> Any:
@@ -159,5 +203,51 @@ class _OverheardStream:
         self._watch.acknowledged(self._node, self._context.caller, batches, since, response.results)
         await self._context.write(response)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
+
+class _OverheardChecks(_Overheard):
+    """The context of a stream of checks. A check waits in the stream while the one before it is being sent."""
+
+    def __init__(self, context: Context, watch: AccessWatch, node: StackNode) -> None:
+        super().__init__(context, watch, node)
+        self._group = ""
+        self._since = watch.arrives(node)
+
+    async def read(self) -> Any:
+        request = await self._context.read()
+        if request is not grpc.aio.EOF:
+            self._group = self._group or request.producer_group
+        return request
+
+    async def write(self, check: Any) -> None:
+        node, client = self._node, self._context.caller
+        since, self._since = self._since, self._watch.arrives(node)
+        if not check.HasField("error"):
+            self._watch.judge_group(node, client, self._group, since, self._since)
+            self._watch.judge(node, client, "publish", check.topic_id, since, self._since)
+        await self._context.write(check)
+
+
+class _OverheardShare(_Overheard):
+    """The context of the stream of a member of a shared group. The moments of requests are remembered until their
+    answers. Messages are judged at the moment when they leave."""
+
+    def __init__(self, context: Context, watch: AccessWatch, node: StackNode) -> None:
+        super().__init__(context, watch, node)
+        self._group = ""
+        self._arrived: dict[int, Moment] = {}
+
+    async def read(self) -> Any:
+        request = await self._context.read()
+        if request is not grpc.aio.EOF:
+            self._group = self._group or request.opening.consumer_group
+            self._arrived[request.number] = self._watch.arrives(self._node)
+        return request
+
+    async def write(self, response: Any) -> None:
+        node, client, now = self._node, self._context.caller, self._watch.arrives(self._node)
+        if any(response.changed):
+            self._watch.judge_group(node, client, self._group, self._arrived[response.number], now)
+        for topic_id in sorted({batch.topic_id for batch in response.batches}):
+            self._watch.judge_group(node, client, self._group, now, now)
+            self._watch.judge(node, client, "subscribe", topic_id, now, now)
+        await self._context.write(response)

@@ -1,8 +1,9 @@
 """Clients whose rights come and go while they send and read.
 
-A guest is one user with a producer and a reader. The reader reads the topics again and again from their start, from one
-node, so that each read would show a node that serves it without a right. A guest does not know when it has a right.
-Its sends end in a result like those of all producers.
+A guest is one user with a producer and a reader. In some runs it also has a program that sends in transactions, and a
+member of the shared group. The reader reads the topics again and again from their start, from one node, so that each
+read would show a node that serves it without a right. A guest does not know when it has a right. Its sends end in a
+result like those of all producers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from random import Random
 from typing import Any
 
 from chaos.sim.access.credentials import Credential, SimCredentials
+from chaos.sim.stack.shared_load import SharedProgram
+from chaos.sim.stack.transaction_load import ProgramProcess, TransactionProgram
 from chaos.sim.stack.workload import AGAIN_S, ClientProcess, LoadProducer, Workload
 from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
@@ -45,6 +48,8 @@ class Guest:
         # A fault lets the guest wait for new messages, instead of reading from the start again and again.
         self.waits = False
         self.producer = LoadProducer(load, processes[0], sends, routes)
+        # Programs with transactions, and members of the shared group.
+        self.programs: list[TransactionProgram | SharedProgram] = []
         self._reader = processes[1]
         self._load = load
         self._random = reads
@@ -53,6 +58,14 @@ class Guest:
     def start(self) -> None:
         _spawn(self.producer.process, self.producer.run())
         _spawn(self._reader, self._read_on())
+        for program in self.programs:
+            _spawn(program.process, program.run())
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether a program of the guest has transactions that are not decided."""
+        programs = [each for each in self.programs if isinstance(each, TransactionProgram)]
+        return any(program.has_begun and not program.done for program in programs)
 
     def proves_with(self, credential: Credential) -> None:
         self.credentials.replace(credential)
@@ -91,5 +104,5 @@ class Guest:
             await consumer.stop()
 
 
-def _spawn(process: ClientProcess, work: Coroutine[Any, Any, None]) -> None:
+def _spawn(process: ProgramProcess, work: Coroutine[Any, Any, None]) -> None:
     process.life.deliver(process.life.create_task, work)

@@ -7,6 +7,8 @@
     guest 1    gets new passwords that it does not know at first
     lender     delegates tokens to a client that goes on with a token after it has expired
 
+Guests send and read, and in runs with transactions and shared groups they take part in these too.
+
 Each act of the administrator is repeated until the cluster has confirmed it. Its random choices have their own stream,
 so runs without authentication are as they were.
 """
@@ -39,12 +41,15 @@ PROBE = FIRST_CLIENT + 91
 LENDER = FIRST_CLIENT + 92
 FAULTS = FIRST_CLIENT + 93
 FIRST_GUEST = FIRST_CLIENT + 20
+FIRST_GUEST_PROGRAM, FIRST_GUEST_SHARER = FIRST_CLIENT + 94, FIRST_CLIENT + 97
 FIRST = Credential("admin", "the first password")
 OPERATOR = Credential("operator", "the operator's password")
 GUESTS = ("guest-0", "guest-1", "lender")
 LOAD_RULES = (("all", "topic:*"), ("all", "group:*"), ("describe", "cluster"))
 GUEST_RULES = (("publish", "topic:t*"), ("subscribe", "topic:t*"))
 SEES = ("describe", "topic:*")
+# Producer groups and shared groups. A guest always has this right, and it is part of each token.
+JOINS = ("subscribe", "group:*")
 # Time between two acts of the administrator, and how long a guest goes on without knowing a change, in seconds.
 EVERY_S = 5.0
 UNKNOWING_S = (3.0, 20.0)
@@ -114,7 +119,7 @@ class SimAccess:
         own = Credential(name, token="no token yet") if has_token else Credential(name, f"the password of {name}")
         credentials = SimCredentials(own)
         number = FIRST_GUEST + 2 * place
-        return Guest(
+        guest = Guest(
             name,
             credentials,
             random.randint(1, options.nodes),
@@ -123,6 +128,11 @@ class SimAccess:
             (random, options.chance(f"guest routes {place}"), options.chance(f"guest reads {place}")),
             lambda: self._over,
         )
+        if options.transaction_programs:
+            guest.programs.append(self._workload.new_program(process(FIRST_GUEST_PROGRAM + place, credentials)))
+        if options.shared_members:
+            guest.programs.append(self._workload.new_sharer(process(FIRST_GUEST_SHARER + place, credentials)))
+        return guest
 
     # -- called by the world
 
@@ -147,10 +157,14 @@ class SimAccess:
         # A guest that never had a right has not even started.
         sending = [guest for guest in self.guests if guest.producer.has_sent and not guest.producer.done]
         guests = [f"{guest.name} has open sends" for guest in sending]
+        guests += [f"{guest.name} has transactions" for guest in self.guests if guest.has_transactions]
         return guests + self._unproven
 
     def figures(self) -> dict[str, int]:
-        return {f"judged_{action}": self._watch.judged[action] for action in ("publish", "subscribe")}
+        judged = self._watch.judged
+        return {
+            f"judged_{right}".replace(" ", "_"): judged[right] for right in ("publish", "subscribe", "subscribe group")
+        }
 
     def fire(self, event: FaultEvent, nodes: Sequence[StackNode]) -> bool:
         """Carry out the fault event if its kind concerns users and rights. Return True if the event had an effect."""
@@ -185,7 +199,7 @@ class SimAccess:
         await self._admin.add(self._load.now, LOAD_RULES)
         for guest in self.guests:
             own = self._lends if guest.name == self._lends.user else guest.credentials.now
-            await self._admin.add(own, (*GUEST_RULES, SEES))
+            await self._admin.add(own, (*GUEST_RULES, SEES, JOINS))
 
     async def _replace_first_administrator(self) -> None:
         """Go on as the operator, and remove the first administrator. All nodes still have it in their settings."""
@@ -211,9 +225,9 @@ class SimAccess:
 
     async def _restore(self, guest: Guest) -> None:
         if guest.name in self._faults.withheld:
-            await self._admin.add(guest.credentials.now, (SEES,))
+            await self._admin.add(guest.credentials.now, (SEES, JOINS))
         else:
-            await self._admin.add(guest.credentials.now, (*GUEST_RULES, SEES))
+            await self._admin.add(guest.credentials.now, (*GUEST_RULES, SEES, JOINS))
 
     async def _rotate(self) -> None:
         """Give a guest a new password. The guest goes on with the old one for some time."""
@@ -249,7 +263,7 @@ class SimAccess:
         async def delegate() -> None:
             with contextlib.suppress(LedgerError):
                 async with lender_client.asking() as admin:
-                    tokens.append((await admin.delegate_token(GUEST_RULES, ttl_ms)).token)
+                    tokens.append((await admin.delegate_token((*GUEST_RULES, JOINS), ttl_ms)).token)
 
         life = lender_client.process.life
         life.deliver(life.create_task, delegate())

@@ -24,9 +24,9 @@ TWO_VERSIONS = 0.4
 OF_LEVEL_2 = 1 / 3
 # Shares of the sends that have delivery times; a stack run draws one of these.
 TIMED_SHARES = (0.0, 0.0, 0.0, 0.1, 0.4)
-# Programs that send messages in transactions; a stack run without authentication draws one of these numbers.
+# Programs that send messages in transactions; a stack run draws one of these numbers.
 TRANSACTION_PROGRAMS = (0, 0, 0, 2, 3)
-# Members of a shared group; a stack run without authentication and old programs draws one of these numbers.
+# Members of a shared group; a stack run without old programs draws one of these numbers.
 SHARED_MEMBERS = (0, 0, 0, 2, 4)
 # Programs that send requests; a stack run draws one of these numbers.
 REQUESTERS = (0, 0, 0, 0, 1, 2)
@@ -150,13 +150,13 @@ def draw(seed: int, wishes: Wishes) -> Options:
     possible = [kind for kind in everything if authentication or not kind.of_access]
     has_timed = _timed_share(seed, wishes, asked) > 0
     possible = [kind for kind in possible if has_timed or not kind.of_timed]
-    programs = 0 if authentication else _transaction_programs(seed, wishes, asked)
+    programs = _transaction_programs(seed, wishes, asked)
     possible = [kind for kind in possible if programs or not kind.of_transactions]
     asks_shared = any(kind.of_shared for kind in asked)
     asks_transactions = any(kind.of_transactions for kind in asked)
     no_old = authentication or asks_transactions or asks_shared
     old_programs = () if no_old else _old_programs(seed, wishes, nodes)
-    members = 0 if authentication or old_programs else _shared_members(seed, wishes, asked)
+    members = 0 if old_programs else _shared_members(seed, wishes, asked)
     possible = [kind for kind in possible if members or not kind.of_shared]
     requesters = _requesters(seed, wishes, asked)
     possible = [kind for kind in possible if requesters or not kind.of_requests]
@@ -257,10 +257,13 @@ def _more_voters(seed: int) -> int:
 
 
 def _has_authentication(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> bool:
-    """Draw whether nodes ask who their callers are."""
-    if wishes.world != STACK or any(kind.of_transactions or kind.of_shared for kind in asked):
+    """Draw whether nodes ask who their callers are. If the user named fault kinds of transactions or shared groups,
+    nodes ask only if the user also named a kind of users and rights."""
+    if wishes.world != STACK or any(kind.of_access for kind in asked):
+        return wishes.world == STACK
+    if any(kind.of_transactions or kind.of_shared for kind in asked):
         return False
-    return any(kind.of_access for kind in asked) or Random(f"{seed}/authentication").random() < AUTHENTICATED
+    return Random(f"{seed}/authentication").random() < AUTHENTICATED
 
 
 def _old_programs(seed: int, wishes: Wishes, nodes: int) -> tuple[tuple[int, tuple[int, int]], ...]:

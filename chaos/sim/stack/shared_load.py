@@ -23,16 +23,26 @@ LEASES_MS = (2_000, 6_000, 20_000)
 class SharedProgram:
     """One member, which stops and starts again from time to time."""
 
-    def __init__(self, load: ProgramLoad, process: ProgramProcess, truth: SharedTruth, random: Random) -> None:
+    def __init__(
+        self,
+        load: ProgramLoad,
+        process: ProgramProcess,
+        truth: SharedTruth,
+        random: Random,
+        *,
+        creates_group: bool = True,
+    ) -> None:
+        """`creates_group` is False for a member that may not create the group, and waits for it."""
         self.process = process
         self._load = load
         self._truth = truth
         self._random = random
+        self._creates_group = creates_group
 
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
-        while not await self._created():  # noqa: ASYNC110
+        while self._creates_group and not await self._created():  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
         while True:
             consumer = self._consumer()

@@ -8,7 +8,7 @@ database. A program whose send failed decides to roll back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -30,6 +30,7 @@ PAUSE_S = 0.3
 # How many programs say "unknown" although they have decided, and die without telling the cluster.
 UNKNOWN, DIES = 0.1, 0.25
 AGAIN_S = 0.5
+DELIVERY_TIMEOUTS_MS = (2_000, 10_000, 40_000)
 
 
 class ProgramProcess(Protocol):
@@ -64,20 +65,26 @@ class TransactionProgram:
         truth: TransactionTruth,
         random: Random,
         number: Callable[[], int],
+        delivery_timeouts_ms: Sequence[int] = DELIVERY_TIMEOUTS_MS,
     ) -> None:
-        """`number()` returns a new number for a transaction."""
+        """`number()` returns a new number for a transaction. `delivery_timeouts_ms` has the times from which a producer
+        draws how long a send may take."""
         self.process = process
+        # True when its producer has started.
+        self.has_begun = False
         # True when every transaction was decided.
         self.done = False
         self._load = load
         self._truth = truth
         self._random = random
         self._number = number
+        self._delivery_timeouts_ms = delivery_timeouts_ms
 
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
         producer = await self._started()
+        self.has_begun = True
         producer.answer_checks(GROUP, self._check)
         working: list[asyncio.Task[None]] = []
         while self._load.busy:
@@ -93,7 +100,7 @@ class TransactionProgram:
             producer = within(self.process.environment, AsyncProducer)(
                 self._load.bootstrap,
                 compression=self._random.choice((None, "lz4")),
-                delivery_timeout_ms=self._random.choice((2_000, 10_000, 40_000)),
+                delivery_timeout_ms=self._random.choice(self._delivery_timeouts_ms),
                 request_timeout_ms=self._random.choice((1_000, 5_000)),
                 rng=self._random,
             )

@@ -38,6 +38,7 @@ from ledger.client.records import RecordRange
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
 from ledger.timed import moment
 
+FIRST_PROGRAM = FIRST_CLIENT + 26
 READER = FIRST_CLIENT + 40
 AGAIN_S = 0.5
 TOPICS = 2
@@ -58,6 +59,9 @@ LOOK_UP_PRODUCERS = 0.5
 LOOK_UP_KEYS = 20
 # The share of the sends with delivery times after which messages are cancelled.
 CANCELS = 0.3
+# How long a send of a program whose rights come and go may take. All sends of a transaction together take less time
+# than the cluster goes on asking about the transaction.
+UNCERTAIN_TIMEOUTS_MS = (2_000, 10_000)
 # Time between the creation of two topics during the load.
 NEW_TOPIC_S = 40.0
 
@@ -107,14 +111,14 @@ class Workload:
             )
             for i in range(options.producers)
         ]
-        numbers = count(1)
+        self._programs = count(1)
         self.programs = [
             TransactionProgram(
                 self,
-                process(FIRST_CLIENT + 20 + i),
+                process(FIRST_PROGRAM + i),
                 transactions,
                 options.chance(f"program {i}"),
-                lambda: next(numbers),
+                lambda: next(self._programs),
             )
             for i in range(options.transaction_programs)
         ]
@@ -140,6 +144,17 @@ class Workload:
     @property
     def history(self) -> LoadHistory:
         return self._history
+
+    def new_program(self, process: ClientProcess) -> TransactionProgram:
+        """Return another program with transactions, which may lose its rights."""
+        random = self._options.chance(f"program {process.number}")
+        number = lambda: next(self._programs)  # noqa: E731
+        return TransactionProgram(self, process, self.transactions, random, number, UNCERTAIN_TIMEOUTS_MS)
+
+    def new_sharer(self, process: ClientProcess) -> SharedProgram:
+        """Return another member of the shared group, which may lose its rights."""
+        random = self._options.chance(f"sharer {process.number}")
+        return SharedProgram(self, process, self.shared, random, creates_group=False)
 
     def start(self) -> None:
         _spawn(self._admin, self._make_topics())

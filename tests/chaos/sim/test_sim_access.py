@@ -5,22 +5,27 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from chaos.sim.access.access_truth import AccessTruth, AccessVersion, KnownToken, KnownUser, permits
-from chaos.sim.access.credentials import Credential
+from chaos.sim.access.access_watch import AccessWatch
+from chaos.sim.access.credentials import Credential, SimCredentials
 from chaos.sim.access.password_rounds import remembered_rounds
 from chaos.sim.access.sim_access import ADMINISTRATOR, PROBE
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
 from ledger.access.password import make_verifier
-from ledger.access.rules import Resource, Rule
+from ledger.access.rules import Action, Resource, Rule
 from ledger.broker.access.proofs import digest_of
 from ledger.state import State
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import AddUser, BeginAccess, Command, GrantRules, RaiseFeatureLevel, RemoveUser
+from ledger.v1 import consumer_group_pb2 as group_pb2
+from ledger.v1 import error_pb2
+from ledger.v1 import transaction_pb2 as pb2
 from store import EntryKind
 from tests.chaos.sim.conftest import NewStackWorld
 
@@ -125,6 +130,97 @@ def test_seeds_draw_both_kinds_of_runs() -> None:
     assert not any(options.authentication and options.old_programs for options in drawn)
     assert {level for options in drawn for _, (level, _) in options.old_programs} == {0, 1, 2}
     assert not any(draw(seed, Wishes(world="stack", faults=())).old_programs for seed in range(1, 101))
+
+
+class Rim:
+    """A node that serves calls of alice as client 7, without a look at her rights, and the watch of its calls."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.response: Any = None
+        credentials = {7: SimCredentials(Credential("alice", "alice's password"))}
+        self._watch = AccessWatch(log.truth, credentials, log.truth._fail, lambda: float(log.index))
+        replica = SimpleNamespace(driver=SimpleNamespace(applied=log.index), state=SimpleNamespace(topics=TOPICS))
+        node: Any = SimpleNamespace(node=1, now_ms=lambda: 0, part=lambda shard: SimpleNamespace(replica=replica))
+        self._node = node
+
+    async def serve(self, method: str, request: Any, response: Any) -> list[str]:
+        """Let the node answer a request with this response. Return what is wrong."""
+        requests, context = [request], SimpleNamespace(caller=7)
+
+        async def read() -> Any:
+            return requests.pop()
+
+        async def write(response: Any) -> None:
+            pass
+
+        async def stream(_: Any, context: Any) -> None:
+            await context.read()
+            await context.write(response)
+
+        async def call(_: Any, context: Any) -> Any:
+            return response
+
+        context.read, context.write = read, write
+        handler: Any = call if method == "EndTransactions" else stream
+        watched: Any = self._watch.watched(self._node, method, handler)
+        await watched(request, context)
+        return self.log.violations
+
+
+TOPICS = {1: SimpleNamespace(name="orders")}
+NO_RIGHT = ["no right, no service", "old rules count for a limited time"]
+ENDS = pb2.EndTransactionsRequest(ends=[pb2.TransactionEnd(topic_id=1)])
+ENDED = pb2.EndTransactionsResponse(results=[pb2.TransactionEnded()])
+REFUSED = pb2.EndTransactionsResponse(results=[pb2.TransactionEnded(error=error_pb2.Error(message="no"))])
+OPENS = group_pb2.ShareRequest(number=4, opening=group_pb2.ShareOpening(consumer_group="g"))
+GETS = group_pb2.ShareResponse(number=4, batches=[group_pb2.SharedBatch(topic_id=1)])
+GETS_NOTHING = group_pb2.ShareResponse(number=4, has_received=True, changed=[0])
+CHANGES = group_pb2.ShareResponse(number=4, has_changed=True, changed=[0, 1])
+BEGINS, ASKED = pb2.CheckAnswer(producer_group="g"), pb2.TransactionCheck(topic_id=1)
+CLOSED = pb2.TransactionCheck(error=error_pb2.Error(message="no"))
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "response", "rules", "wrong"),
+    [
+        ("EndTransactions", ENDS, ENDED, [("publish", "topic:orders")], []),
+        ("EndTransactions", ENDS, ENDED, [("subscribe", "topic:orders")], NO_RIGHT),
+        ("EndTransactions", ENDS, REFUSED, [], []),
+        ("Share", OPENS, GETS, [("subscribe", "topic:orders"), ("subscribe", "group:g")], []),
+        ("Share", OPENS, GETS, [("subscribe", "topic:orders")], NO_RIGHT),
+        ("Share", OPENS, GETS, [("subscribe", "group:g")], NO_RIGHT),
+        ("Share", OPENS, CHANGES, [("subscribe", "group:g")], []),
+        ("Share", OPENS, CHANGES, [], NO_RIGHT),
+        ("Share", OPENS, GETS_NOTHING, [], []),
+        ("CheckTransactions", BEGINS, ASKED, [("publish", "topic:orders"), ("subscribe", "group:g")], []),
+        ("CheckTransactions", BEGINS, ASKED, [("publish", "topic:orders")], NO_RIGHT),
+        ("CheckTransactions", BEGINS, ASKED, [("subscribe", "group:g")], NO_RIGHT),
+        ("CheckTransactions", BEGINS, CLOSED, [], []),
+    ],
+)
+async def test_what_a_node_serves_without_a_right_is_noticed(
+    method: str, request_: Any, response: Any, rules: list[tuple[Action, str]], wrong: list[str]
+) -> None:
+    log = Log()
+    log.append(RaiseFeatureLevel(2))
+    log.append(BeginAccess("admin", make_verifier("the first password"), bytes(32)))
+    log.append(AddUser("alice", make_verifier("alice's password")))
+    log.append(GrantRules(tuple(Rule("alice", action, resource) for action, resource in rules)))
+    assert await Rim(log).serve(method, request_, response) == wrong
+
+
+@pytest.mark.long
+def test_guests_take_part_in_transactions_and_in_the_shared_group() -> None:
+    faults = ("leader_ends_in_transaction", "leader_ends_under_leases", "stale_rules")
+    options = draw(5, Wishes(world="stack", faults=faults))
+    assert options.authentication
+    assert options.transaction_programs
+    assert options.shared_members
+    report = run(5, Wishes(world="stack", minutes=0.3, nodes=3, shards=1, faults=faults[:1] + faults[2:]))
+    assert not report.violations
+    assert not report.missing
+    assert report.figures["judged_subscribe_group"] > 0
 
 
 @pytest.mark.long
