@@ -28,6 +28,7 @@ def generate(output: Path) -> None:
         "error_pb2_grpc.py",
         "command_pb2_grpc.py",
         "state_pb2_grpc.py",
+        "definition_pb2_grpc.py",
     ):  # no services in these: nothing to generate
         for empty in output.rglob(pattern):
             empty.unlink()

@@ -58,6 +58,7 @@ class DevNode:
     directory: Path
     address: str
     http: str
+    rocketmq: str = ""
     # The node's process, if this program started it. This program must reap it, or it stays as a zombie.
     _child: StartedProcess | None = field(default=None, repr=False)
 

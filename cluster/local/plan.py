@@ -25,7 +25,7 @@ class ClusterPlan:
 
     cluster: str
     # Node 1 serves clients on the first port, node 2 on the second port, and so on. Each node serves HTTP on the port
-    # after its own.
+    # after its own, and RocketMQ clients on the port after that.
     ports: tuple[int, ...]
     flush: str
     segment_bytes: int
@@ -36,6 +36,8 @@ class ClusterPlan:
     shards: int = 1
     # Whether the nodes use TLS and authentication (credentials.py).
     secure: bool = False
+    # Whether the nodes serve RocketMQ clients. A plan of an older version has no ports for them.
+    serves_rocketmq: bool = False
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -58,6 +60,14 @@ class ClusterPlan:
     def http(self, node: int) -> str:
         return f"{HOST}:{self.ports[node - 1] + 1}"
 
+    @property
+    def ports_of_a_node(self) -> int:
+        return 3 if self.serves_rocketmq else 2
+
+    def rocketmq(self, node: int) -> str:
+        """Return the address for RocketMQ clients, or "" if the nodes serve none."""
+        return f"{HOST}:{self.ports[node - 1] + 2}" if self.serves_rocketmq else ""
+
     def node_toml(self, node: int, data: Path, security: Mapping[str, str]) -> str:
         """Return the text of node.toml, the settings file of one node for `ledgermq server run`. `security` has the
         settings for the proof of nodes and clients."""
@@ -66,10 +76,12 @@ class ClusterPlan:
         peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in began)
         joins = "join = true\n" if node in self.joined else ""
         proofs = "".join(f"{name} = {value}\n" for name, value in security.items())
+        front = "rocketmq_tls" if self.secure else "rocketmq"
         return (
             "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
+            f"{front} = {quoted(self.rocketmq(node))}\n"
             f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\nshards = {self.shards}\n"
             "# Off, because other programs fill this disk as well.\n"
             f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{proofs}{joins}\n[peers]\n{peers}\n"

@@ -38,27 +38,30 @@ def turn() -> Iterator[None]:
         yield
 
 
-def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
-    """Choose a port for each node. Each chosen port is free, and so is the next port, which the node uses for HTTP.
-    With `base_port`, the first node gets the port `base_port`. Raises DevError."""
+def choose_ports(nodes: int, base_port: int | None, of_a_node: int = 2) -> tuple[int, ...]:
+    """Choose a port for each node. Each chosen port is free, and so are those after it, up to `of_a_node` ports
+    together: the node uses the next one for HTTP, and the one after it for RocketMQ clients. With `base_port`, the
+    first node gets the port `base_port`. Raises DevError."""
     if base_port is not None:
-        ports = _ports_from(base_port, nodes)
-        taken = [port for port in ports if not _pair_is_free(port)]
+        ports = _ports_from(base_port, nodes, of_a_node)
+        taken = [port for first in ports for port in range(first, first + of_a_node) if not port_is_free(port)]
         if taken:
-            raise DevError(f"port {taken[0]} or {taken[0] + 1} of {HOST} is in use: choose another --base-port")
+            raise DevError(f"port {taken[0]} of {HOST} is in use: choose another --base-port")
         return ports
     for base in (_FIRST_CHOICE, *random.sample(_CHOICES, 200)):
-        ports = _ports_from(base, nodes)
-        if all(_pair_is_free(port) for port in ports):
+        ports = _ports_from(base, nodes, of_a_node)
+        if all(_are_free(port, of_a_node) for port in ports):
             return ports
-    raise DevError(f"found no {2 * nodes} neighbouring free ports on {HOST}: choose a --base-port")
+    raise DevError(f"found no {of_a_node * nodes} neighbouring free ports on {HOST}: choose a --base-port")
 
 
-def choose_next_port(last: int) -> int:
-    """Choose a port for one more node. The last node uses the ports `last` and `last` + 1. Because each node uses
-    two consecutive ports, the port `last` + 2 is chosen if it is free, and otherwise another free port."""
-    behind = last + 2
-    return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
+def choose_next_port(last: int, of_a_node: int = 2) -> int:
+    """Choose a port for one more node. The last node uses `of_a_node` ports from `last` on. The ports behind them are
+    chosen if they are free, and otherwise other free ports."""
+    behind = last + of_a_node
+    if behind + of_a_node <= 65_536 and _are_free(behind, of_a_node):
+        return behind
+    return choose_ports(1, None, of_a_node)[0]
 
 
 def port_is_free(port: int) -> bool:
@@ -73,11 +76,12 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def _ports_from(base: int, nodes: int) -> tuple[int, ...]:
-    if base + 2 * nodes > 65_536:
-        raise DevError(f"{nodes} nodes need the ports {base} to {base + 2 * nodes - 1}: choose a smaller --base-port")
-    return tuple(range(base, base + 2 * nodes, 2))
+def _ports_from(base: int, nodes: int, of_a_node: int) -> tuple[int, ...]:
+    end = base + of_a_node * nodes
+    if end > 65_536:
+        raise DevError(f"{nodes} nodes need the ports {base} to {end - 1}: choose a smaller --base-port")
+    return tuple(range(base, end, of_a_node))
 
 
-def _pair_is_free(port: int) -> bool:
-    return port_is_free(port) and port_is_free(port + 1)
+def _are_free(first: int, count: int) -> bool:
+    return all(port_is_free(port) for port in range(first, first + count))

@@ -94,11 +94,12 @@ class DevCluster:
                     if plan is None:
                         made = ClusterPlan(
                             "dev",
-                            choose_ports(nodes or DEFAULT_NODES, base_port),
+                            choose_ports(nodes or DEFAULT_NODES, base_port, of_a_node=3),
                             flush or "async",
                             segment_bytes or segment_size(shards or 1),
                             shards=shards or 1,
                             secure=bool(secure),
+                            serves_rocketmq=True,
                         )
                         tell("writing settings" + (" and certificates" if secure else ""))
                         self._make(made)
@@ -161,7 +162,7 @@ class DevCluster:
             bootstrap, before = self.bootstrap, self._plan()
             node = before.next_node
             with turn():
-                plan = before.with_node(choose_next_port(before.ports[-1]))
+                plan = before.with_node(choose_next_port(before.ports[-1], before.ports_of_a_node))
                 self._write_node(plan, node)
                 plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
                 with self._or_forget(node):
@@ -229,7 +230,7 @@ class DevCluster:
         answers = ask_proven([member.address for member in running], self._security)
         answer_of = dict(zip((member.node for member in running), answers, strict=True))
         return [
-            state_of(each.node, each.address, each.http, each.pid, each.data, answer_of.get(each.node))
+            state_of(each.node, each.address, each.http, each.pid, each.data, answer_of.get(each.node), each.rocketmq)
             for each in members
         ]
 
@@ -259,7 +260,7 @@ class DevCluster:
         for node in plan.nodes:
             if node not in self._nodes:
                 directory = self._node_directory(node)
-                self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
+                self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node), plan.rocketmq(node))
         return [self._nodes[node] for node in plan.nodes]
 
     def _make_directory(self, nodes: int | None, shards: int | None, segment_bytes: int | None) -> list[Path]:
@@ -386,7 +387,7 @@ class DevCluster:
 
 
 def _observe(node: DevNode) -> NodeState:
-    return observe(node.node, node.address, node.http, node.pid, node.data)
+    return observe(node.node, node.address, node.http, node.pid, node.data, node.rocketmq)
 
 
 def segment_size(shards: int) -> int:

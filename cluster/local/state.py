@@ -41,6 +41,8 @@ class NodeState:
     data: Path
     # By shard number, the leader that this node knows, for all shards of which it is a member.
     leaders: dict[int, int] = field(default_factory=dict)
+    # The address for RocketMQ clients, or "".
+    rocketmq: str = ""
 
     @property
     def leads(self) -> list[int]:
@@ -60,16 +62,22 @@ def agree(states: list[NodeState], shards: int) -> bool:
     return answer and len(found) >= shards and all(len(each) == 1 for each in leaders) and led == set(found)
 
 
-def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
+def observe(node: int, address: str, http: str, pid: int | None, data: Path, rocketmq: str = "") -> NodeState:
     """Ask node `node` at `address` for its state. A node without a pid is not asked and has the role `stopped`."""
-    return state_of(node, address, http, pid, data, None if pid is None else ask(address))
+    return state_of(node, address, http, pid, data, None if pid is None else ask(address), rocketmq)
 
 
 def state_of(
-    node: int, address: str, http: str, pid: int | None, data: Path, answer: broker_pb2.GetStatusResponse | None
+    node: int,
+    address: str,
+    http: str,
+    pid: int | None,
+    data: Path,
+    answer: broker_pb2.GetStatusResponse | None,
+    rocketmq: str = "",
 ) -> NodeState:
     """Return the state of a node. `answer` is its status, or None if it did not answer."""
-    state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data)
+    state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data, rocketmq=rocketmq)
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
     if answer is None or not answer.shards:

@@ -41,7 +41,7 @@ _SETTINGS: dict[str, object] = {
 # Of servers only.
 _NOT_EMBEDDED = frozenset(
     {"node", "data", "peers", "listen", "advertised", "http", "join", "outside", "nameservers", "authentication"}
-    | {"tls_certificate", "tls_key", "tls_ca", "cluster_secret_file"}
+    | {"tls_certificate", "tls_key", "tls_ca", "cluster_secret_file", "rocketmq", "rocketmq_tls"}
 )
 
 Arguments = ParamSpec("Arguments")

@@ -47,7 +47,7 @@ from cluster.node.security.tls import http_context, server_credentials
 from cluster.node.settings import NodeSettings, SettingsError, split_address
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.node_view import NodeFacts
+from ledger.broker.node_view import NodeFacts, RocketmqAddresses
 from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
@@ -73,6 +73,7 @@ from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 if TYPE_CHECKING:
     from cluster.node.http.http_port import HttpPort
+    from cluster.node.rocketmq_ports import RocketmqPorts
 
 log = logging.getLogger("ledgermq.node")
 
@@ -176,6 +177,7 @@ class Node:
         has_socket = settings.authentication or embedded is not None
         self._local = LocalServer(settings.data, self._make_local_server) if has_socket else None
         self._http = self._make_http()
+        self._rocketmq = self._make_rocketmq()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -185,6 +187,7 @@ class Node:
         await self._serve_grpc()
         await self._serve_local()
         await self._serve_http()
+        await self._serve_rocketmq()
         self._shards.start()
         self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         if self._embedded is None:  # the sockets of a user's program are not the node's
@@ -192,6 +195,8 @@ class Node:
         watch = ClockWatch(self._shards.replicas, self._runtime, self._meters.clock_leaps)
         self._tasks.append(self._runtime.vital.spawn(watch.run(), "clocks"))
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
+        if self._rocketmq is not None:
+            self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._rocketmq.tasks()]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes, self._identity.dialer)
             work = registration.run()
@@ -220,6 +225,8 @@ class Node:
         return self._shards.not_ready()
 
     async def _close_ports(self, grace_s: float) -> None:
+        if self._rocketmq is not None:
+            await self._rocketmq.stop(grace_s)
         await self._server.stop(grace_s)
         if self._local is not None:
             await self._local.stop(grace_s)
@@ -289,6 +296,27 @@ class Node:
                 settings.http_idle_ms / 1000,
             ),
         )
+
+    def _make_rocketmq(self) -> RocketmqPorts | None:
+        settings = self._settings
+        if not (settings.rocketmq or settings.rocketmq_tls):
+            return None
+        from cluster.node.rocketmq_ports import RocketmqPorts  # here, because most nodes have no such port
+
+        return RocketmqPorts(
+            settings, self._shards.replicas, self._access, self._runtime, self._addresses, self._identity.watch
+        )
+
+    async def _serve_rocketmq(self) -> None:
+        if self._rocketmq is None:
+            return
+        try:
+            await self._rocketmq.start()
+        except RuntimeError as error:
+            raise NodeError(
+                f"cannot serve RocketMQ clients on {error}: is the port in use? Choose another address with `rocketmq` "
+                "or `rocketmq_tls`"
+            ) from error
 
     async def _serve_grpc(self) -> None:
         if self._embedded is not None:
@@ -361,6 +389,11 @@ class Node:
             room=settings.room,
             shards=settings.shards,
             outside=settings.outside,
+            rocketmq=RocketmqAddresses(
+                settings.rocketmq_address(settings.rocketmq),
+                settings.rocketmq_address(settings.rocketmq_tls),
+                settings.rocketmq_outside_host,
+            ),
         )
 
 

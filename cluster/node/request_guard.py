@@ -34,7 +34,7 @@ from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.requests")
 
-# A method with one request and one response, and a method with streams of both.
+# A method with one request, which returns its response or writes a stream of them, and a method with streams of both.
 Call = Callable[[Any, Context], Awaitable[Any]]
 Stream = Callable[[Any, Context], Awaitable[None]]
 # Ends the call of this method if its caller is not proven.
@@ -82,6 +82,12 @@ class RequestGuard(aio.ServerInterceptor):
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 self._guarded_stream(method, cast("Stream", handler.stream_stream), decode),
+                decode,
+                handler.response_serializer,
+            )
+        if handler.response_streaming:
+            return grpc.stream_stream_rpc_method_handler(
+                self._guarded_call(method, cast("Call", handler.unary_stream), decode),
                 decode,
                 handler.response_serializer,
             )

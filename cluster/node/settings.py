@@ -161,6 +161,18 @@ class NodeSettings(BaseSettings):
     # messages.
     serve_segments: bool = True
 
+    # -- RocketMQ 5's clients (docs/ROCKETMQ.md)
+
+    # The address on which this node serves RocketMQ clients in plaintext. By default this port is off.
+    rocketmq: OptionalAddress = ""
+    # The address on which this node serves RocketMQ clients with TLS. It needs `tls_certificate`. By default off.
+    rocketmq_tls: OptionalAddress = ""
+    # The host at which RocketMQ clients outside the nodes' network reach these ports of this node, such as the host of
+    # containers. Clients that start from there are given this host. The host in `advertised` is for all others.
+    rocketmq_outside_host: str = ""
+    # How many hours ahead RocketMQ clients may set a delivery time.
+    rocketmq_max_delay_hours: float = Field(default=24.0, gt=0, le=MAX_DELAY_DAYS * 24, allow_inf_nan=False)
+
     # -- who may do what
 
     # The certificate of this node, its key, and the authorities that sign the certificates of nodes and users, all PEM.
@@ -345,6 +357,13 @@ class NodeSettings(BaseSettings):
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 
+    def rocketmq_address(self, listen: str) -> str:
+        """Return the address at which RocketMQ clients reach a port of this node, or "" if the port is off."""
+        if not listen:
+            return ""
+        host, port = self.advertised.rpartition(":")[0], split_address(listen)[1]
+        return f"{host}:{port}"
+
     @property
     def writing(self) -> Writing:
         return Writing(self.write, self.staged_segments, self.warm, self.lock_memory, self.read_ahead)
@@ -416,9 +435,18 @@ class NodeSettings(BaseSettings):
                 "`authentication` needs nodes that prove themselves: set `tls_certificate`, `tls_key` and `tls_ca`, or "
                 "`cluster_secret_file`"
             )
+        if self.rocketmq_tls and missing:
+            raise ValueError(
+                "`rocketmq_tls` needs a certificate: set `tls_certificate`, `tls_key` and `tls_ca`, or use `rocketmq`"
+            )
+        if self.rocketmq and not self.insecure and not is_loopback(self.rocketmq):
+            raise ValueError(
+                f"`rocketmq` is {self.rocketmq}, which other machines can reach, and the port has no TLS: use "
+                "`rocketmq_tls`, or write `insecure = true`"
+            )
         if self.insecure or (self.authentication and not missing):
             return
-        for name, address in (("listen", self.listen), ("http", self.http)):
+        for name, address in (("listen", self.listen), ("http", self.http), ("rocketmq_tls", self.rocketmq_tls)):
             if address and not is_loopback(address):
                 raise ValueError(
                     f"`{name}` is {address}, which other machines can reach: set `tls_certificate`, `tls_key`, "

@@ -17,6 +17,16 @@ from ledger.topics import TOPICS_SHARD
 
 
 @dataclass(frozen=True, slots=True)
+class RocketmqAddresses:
+    """The addresses of a node for RocketMQ clients, in plaintext and with TLS; "" if it has none. `outside_host` is
+    their host for clients outside the nodes' network, or ""."""
+
+    plain: str = ""
+    tls: str = ""
+    outside_host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """The facts about a node in the node's own settings."""
 
@@ -34,6 +44,8 @@ class NodeFacts:
     shards: int = 1
     # The outside addresses of nodes, as far as they are in the settings of this node.
     outside: Mapping[int, str] = field(default_factory=dict)
+    # The addresses of this node for RocketMQ clients.
+    rocketmq: RocketmqAddresses = RocketmqAddresses()
 
 
 class LocalShard(Protocol):
@@ -58,6 +70,8 @@ class NodeRoute:
     address: str
     room: str | None
     outside_address: str
+    # Only the node itself tells them.
+    rocketmq: RocketmqAddresses = RocketmqAddresses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,13 @@ class NodeView:
         facts, first = self.facts, self._replicas.first
         addresses = first.membership.addresses() if first else dict(sorted(facts.addresses.items()))
         nodes = tuple(
-            NodeRoute(node, address, facts.room if node == facts.node else None, facts.outside.get(node, ""))
+            NodeRoute(
+                node,
+                address,
+                facts.room if node == facts.node else None,
+                facts.outside.get(node, ""),
+                facts.rocketmq if node == facts.node else RocketmqAddresses(),
+            )
             for node, address in addresses.items()
         )
         limit = self._shards[TOPICS_SHARD].max_message_bytes

@@ -77,6 +77,13 @@ class LeaseWindow:
         """Return the number of messages that were handed out or passed over, and are not settled."""
         return len(self._slots) - int(np.count_nonzero(self._slots["is_settled"]))
 
+    def settled(self, first: int, count: int, resets: int) -> int:
+        """Return how many messages of this range are settled, or 0 if the offset was reset since."""
+        if resets != self.resets:
+            return 0
+        before = min(max(self.begin - first, 0), count)
+        return before + int(np.count_nonzero(self._range(first, count)["is_settled"]))
+
     # -- changes. `lease` is the index of the entry that leased the messages
 
     def acknowledge(self, first: int, count: int, lease: int) -> int:

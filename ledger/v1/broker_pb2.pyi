@@ -216,16 +216,22 @@ class GetRouteResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ..., node: _Optional[int] = ..., nodes_only: _Optional[bool] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
-    __slots__ = ("node", "address", "room", "outside_address")
+    __slots__ = ("node", "address", "room", "outside_address", "rocketmq_address", "rocketmq_tls_address", "rocketmq_outside_host")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
     OUTSIDE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROCKETMQ_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROCKETMQ_TLS_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROCKETMQ_OUTSIDE_HOST_FIELD_NUMBER: _ClassVar[int]
     node: int
     address: str
     room: str
     outside_address: str
-    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., room: _Optional[str] = ..., outside_address: _Optional[str] = ...) -> None: ...
+    rocketmq_address: str
+    rocketmq_tls_address: str
+    rocketmq_outside_host: str
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., room: _Optional[str] = ..., outside_address: _Optional[str] = ..., rocketmq_address: _Optional[str] = ..., rocketmq_tls_address: _Optional[str] = ..., rocketmq_outside_host: _Optional[str] = ...) -> None: ...
 
 class ShardRoute(_message.Message):
     __slots__ = ("shard", "term", "leader")

@@ -269,18 +269,20 @@ class ShareRequest(_message.Message):
     def __init__(self, number: _Optional[int] = ..., opening: _Optional[_Union[ShareOpening, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[WantedChange, _Mapping]]] = ..., receive: _Optional[_Union[Receive, _Mapping]] = ..., cancelled: _Optional[int] = ...) -> None: ...
 
 class ShareOpening(_message.Message):
-    __slots__ = ("shard", "consumer_group", "member", "topics", "by_key")
+    __slots__ = ("shard", "consumer_group", "member", "topics", "by_key", "only_changes")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    ONLY_CHANGES_FIELD_NUMBER: _ClassVar[int]
     shard: int
     consumer_group: str
     member: str
     topics: _containers.RepeatedCompositeFieldContainer[SharedTopic]
     by_key: bool
-    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[SharedTopic, _Mapping]]] = ..., by_key: _Optional[bool] = ...) -> None: ...
+    only_changes: bool
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., topics: _Optional[_Iterable[_Union[SharedTopic, _Mapping]]] = ..., by_key: _Optional[bool] = ..., only_changes: _Optional[bool] = ...) -> None: ...
 
 class SharedTopic(_message.Message):
     __slots__ = ("topic_id", "tag_hashes", "start_offset", "filter")
@@ -331,7 +333,7 @@ class Receive(_message.Message):
     def __init__(self, max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., attempt_id: _Optional[int] = ..., repeated_attempt: _Optional[bool] = ...) -> None: ...
 
 class ShareResponse(_message.Message):
-    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms", "filters")
+    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms", "filters", "settled")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HAS_CHANGED_FIELD_NUMBER: _ClassVar[int]
@@ -340,6 +342,7 @@ class ShareResponse(_message.Message):
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     FILTERS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
     number: int
     error: _error_pb2.Error
     has_changed: bool
@@ -348,7 +351,8 @@ class ShareResponse(_message.Message):
     batches: _containers.RepeatedCompositeFieldContainer[SharedBatch]
     lease_left_ms: int
     filters: bool
-    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ..., filters: _Optional[bool] = ...) -> None: ...
+    settled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ..., filters: _Optional[bool] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SharedBatch(_message.Message):
     __slots__ = ("topic_id", "queue", "base_offset", "append_time_ms", "body", "lease", "resets", "attempts")

@@ -41,7 +41,7 @@ def dev() -> None:
 @data_option
 @docker_option
 @click.option(
-    "--base-port", type=click.IntRange(1, 65_535), help="First port. Each node uses two ports.  [default: free ports]"
+    "--base-port", type=click.IntRange(1, 65_535), help="First port. Each node uses three ports.  [default: free ports]"
 )
 @click.option(
     "--flush",
@@ -194,9 +194,20 @@ def _as_json(states: list[NodeState]) -> dict[str, object]:
 
 
 def _print_states(states: list[NodeState]) -> None:
-    columns = ["NODE", "ROLE", "LEADS", "TERM", "ADDRESS", "METRICS", "PID", "DATA"]
+    columns = ["NODE", "ROLE", "LEADS", "TERM", "ADDRESS", "ROCKETMQ", "METRICS", "PID", "DATA"]
     rows = [
-        [s.id, s.role, _shards(s), s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states
+        [
+            s.id,
+            s.role,
+            _shards(s),
+            s.term or None,
+            s.address,
+            s.rocketmq or None,
+            f"http://{s.http}/metrics",
+            s.pid,
+            s.data,
+        ]
+        for s in states
     ]
     print_table(columns, rows)
 

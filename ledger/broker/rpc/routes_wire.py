@@ -25,7 +25,15 @@ def put_nodes(routes: NodeRoutes, response: broker_pb2.GetRouteResponse) -> None
     response.max_message_bytes = routes.max_message_bytes
     response.coordinators = routes.coordinators
     for each in routes.nodes:
-        response.nodes.add(node=each.node, address=each.address, room=each.room, outside_address=each.outside_address)
+        response.nodes.add(
+            node=each.node,
+            address=each.address,
+            room=each.room,
+            outside_address=each.outside_address,
+            rocketmq_address=each.rocketmq.plain,
+            rocketmq_tls_address=each.rocketmq.tls,
+            rocketmq_outside_host=each.rocketmq.outside_host,
+        )
     response.configuration_index = routes.configuration_index
 
 

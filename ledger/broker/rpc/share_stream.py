@@ -144,7 +144,11 @@ async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest
         for topic in topics
     ]
     member = SharedMember(
-        opening.consumer_group, opening.member, {topic.topic_id: topic for topic in topics}, sharing.lookup
+        opening.consumer_group,
+        opening.member,
+        {topic.topic_id: topic for topic in topics},
+        sharing.lookup,
+        opening.only_changes,
     )
     await turns.wait_for_level()
     turns.join(member)
@@ -179,6 +183,8 @@ async def read_requests(sharing: Sharing, member: SharedMember, turns: LeaseTurn
             member.asked()
             turns.change(ChangeRequest(member, request.number, changes))
         if request.HasField("receive"):
+            if member.only_changes:
+                raise InvalidArgumentError("This stream only changes leases: open another one to receive messages.")
             member.asked()
             turns.receive(member, wanted_receive(request.number, request.receive))
         await member.has_room.wait()
@@ -249,6 +255,7 @@ def to_response(answer: Answer) -> consumer_group_pb2.ShareResponse:
     if answer.changed is not None:
         response.has_changed = True
         response.changed.extend(answer.changed)
+        response.settled.extend(answer.settled)
     if answer.received is not None:
         response.has_received, response.lease_left_ms = True, answer.lease_left_ms
         for each in answer.received:

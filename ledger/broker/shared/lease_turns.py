@@ -45,7 +45,7 @@ from ledger.errors import (
 from ledger.state import TopicQueueId
 from ledger.state.commands import ChangeLeases
 from ledger.state.feature_levels import SHARED_GROUPS
-from ledger.state.lease_table import LeaseResults
+from ledger.state.lease_table import ChangeKind, LeaseChange, LeaseResults
 from raft.transport.rare_log import RareLog
 from store import StoreError
 
@@ -140,11 +140,11 @@ class LeaseTurns:
     def members(self, consumer_group: str) -> int:
         """Return the number of members with a stream to this shard's leader."""
         group = self._groups.get(consumer_group)
-        return 0 if group is None else len(group.members)
+        return 0 if group is None else group.count()
 
     def members_by_group(self) -> dict[str, int]:
         """Return the number of members with a stream, by consumer group."""
-        return {name: len(group.members) for name, group in self._groups.items()}
+        return {name: group.count() for name, group in self._groups.items()}
 
     def check_has_no_members(self, consumer_group: str) -> None:
         """Raise GroupNotEmptyError if a member of the group has a stream to this shard's leader."""
@@ -356,7 +356,15 @@ class LeaseTurns:
         for each in wanted:
             changed = [0 if ticket is None else changed_by(results, ticket) for ticket in each.tickets]
             self.acknowledged += sum(changed)
-            each.request.member.answer(Answer(each.request.number, changed=changed))
+            settled = [self._settled(each.request.member, *change) for change in each.request.changes]
+            each.request.member.answer(Answer(each.request.number, changed=changed, settled=settled))
+
+    def _settled(self, member: SharedMember, queue: TopicQueueId, change: LeaseChange) -> int:
+        """Return how many of the messages that a member has acknowledged are consumed, 0 for other changes."""
+        if change.kind is not ChangeKind.ACKNOWLEDGE:
+            return 0
+        window = self._replica.state.shared.leases.window(member.consumer_group, queue)
+        return 0 if window is None else window.settled(change.first, change.size, change.resets)
 
     def _tell_refusals(self, command: ChangeLeases, results: LeaseResults) -> None:
         """End the streams of groups that the state refuses, such as one that has progress as a queue group."""

@@ -63,6 +63,8 @@ class Answer:
 
     number: int
     changed: list[int] | None = None
+    # For each change how many of its messages are consumed now, by this change or before.
+    settled: Sequence[int] = ()
     received: Sequence[LeasedBatch] | None = None
     # How long the leases of `received` still last, in ms.
     lease_left_ms: int = 0
@@ -86,6 +88,8 @@ class SharedMember:
     name: str
     topics: dict[int, SharedTopic]
     lookup: GroupLookup
+    # The stream receives nothing, and is no member of the group.
+    only_changes: bool = False
     outbox: deque[Answer] = field(default_factory=deque)
     has_answers: asyncio.Event = field(default_factory=asyncio.Event)
     # Set while the member has fewer than MAX_REQUESTS requests without an answer.
@@ -156,8 +160,9 @@ class GroupMembers:
                 f"Consumer group {self.name!r} has {len(self.members)} members on this node already, which is the "
                 "limit."
             )
+        receivers = [each for each in self.members if not each.only_changes and not member.only_changes]
         for topic_id, topic in member.topics.items():
-            known = next((each.topics[topic_id] for each in self.members if topic_id in each.topics), None)
+            known = next((each.topics[topic_id] for each in receivers if topic_id in each.topics), None)
             if known is not None and known.tag_hashes != topic.tag_hashes:
                 raise GroupConflictError(
                     f"Another member of the shared group {self.name!r} reads topic {topic_id} with other tags: all "
@@ -180,7 +185,12 @@ class GroupMembers:
 
     def topics(self) -> dict[int, SharedTopic]:
         """Return all topics that members read."""
-        return {topic_id: topic for member in self.members for topic_id, topic in member.topics.items()}
+        receivers = (member for member in self.members if not member.only_changes)
+        return {topic_id: topic for member in receivers for topic_id, topic in member.topics.items()}
+
+    def count(self) -> int:
+        """Return the number of members."""
+        return sum(not member.only_changes for member in self.members)
 
     def put_last(self, member: SharedMember, receive: Receive) -> None:
         self.waiting[member, receive.number] = receive

@@ -54,6 +54,16 @@ class KnownLeader:
 
 
 @dataclass(frozen=True, slots=True)
+class RocketmqEndpoint:
+    """The addresses of a node for RocketMQ clients, in plaintext and with TLS; "" if it has none. `outside_host` is
+    their host for clients outside the nodes' network, or ""."""
+
+    plain: str
+    tls: str
+    outside_host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """The routes that one node reported."""
 
@@ -76,6 +86,8 @@ class Said:
     asked: Collection[str] = ()
     # The node that this client reaches by a socket of this machine, and the address of the socket.
     local: Mapping[int, str] = field(default_factory=dict)
+    # Where nodes serve RocketMQ clients.
+    rocketmq: Mapping[int, RocketmqEndpoint] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +115,7 @@ class RouteTable:
         self.coordinators = 1  # number of shards that coordinate consumer groups
         self.nodes: dict[int, str] = {}  # the addresses at which this client reaches the nodes
         self.rooms: dict[int, str] = {}  # machine rooms, by node
+        self._rocketmq: dict[int, RocketmqEndpoint] = {}
         self.leaders: dict[int, KnownLeader] = {}
         # The newest reported term of each shard, with a leader or without. Terms only rise.
         self.terms: dict[int, int] = {}
@@ -156,6 +169,10 @@ class RouteTable:
         leader = self.leaders.get(shard, KnownLeader(0, 0))
         return self.rooms.get(leader.node, unknown)
 
+    def rocketmq_endpoints(self) -> dict[int, RocketmqEndpoint]:
+        """Return where the nodes of the cluster serve RocketMQ clients, by node, as far as they have told it."""
+        return {node: self._rocketmq[node] for node in sorted(self.nodes) if node in self._rocketmq}
+
     def learn(self, said: Said) -> News:
         """Update the table from the report of one node, and return the changes of the table."""
         self.cluster = said.cluster or self.cluster
@@ -163,6 +180,7 @@ class RouteTable:
         self.coordinators = said.coordinators or self.coordinators
         self._learn_nodes(said)
         self.rooms.update(said.rooms)
+        self._rocketmq.update(said.rocketmq)
         topics = self._learn_topics(said)
         led = {shard for shard, leader in said.leaders.items() if self._learn_leader(shard, leader)}
         return News(led, topics)

@@ -17,7 +17,7 @@ import grpc.aio
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port
 from ledger.client.connection.refresh_pace import RefreshPace
-from ledger.client.connection.route_table import KnownLeader, RoutedTopic, RouteTable, Said
+from ledger.client.connection.route_table import KnownLeader, RocketmqEndpoint, RoutedTopic, RouteTable, Said
 from ledger.errors import (
     LedgerError,
     NoLeaderError,
@@ -211,6 +211,11 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str], address
         asked=asked,
         outside={node.node: node.outside_address for node in response.nodes if node.outside_address},
         local={response.node: address} if response.node and is_socket(address) else {},
+        rocketmq={
+            node.node: RocketmqEndpoint(node.rocketmq_address, node.rocketmq_tls_address, node.rocketmq_outside_host)
+            for node in response.nodes
+            if node.rocketmq_address or node.rocketmq_tls_address
+        },
     )
 
 

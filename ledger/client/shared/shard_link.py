@@ -53,12 +53,16 @@ class ShardLink:
     async def change(self, changes: Sequence[consumer_group_pb2.WantedChange]) -> list[int]:
         """Send changes, and return how many messages each of them changed. After a failover a change that counted may
         be told as one that did not. Raises LedgerError."""
+        return list((await self.changed(changes)).changed)
 
-        async def attempt() -> list[int]:
+    async def changed(self, changes: Sequence[consumer_group_pb2.WantedChange]) -> consumer_group_pb2.ShareResponse:
+        """Do the same, and return the answer of the leader. Its `settled` also counts what was acknowledged before."""
+
+        async def attempt() -> consumer_group_pb2.ShareResponse:
             stream = await self._opened()
             _, changed, _ = stream.send(changes, None)
             assert changed is not None, "the request has changes"
-            return list((await _answer(stream, changed, ANSWER_S)).changed)
+            return await _answer(stream, changed, ANSWER_S)
 
         return await self._repeated(attempt, self._client.request_timeout_ms / 1000)
 
@@ -75,7 +79,7 @@ class ShardLink:
                 return consumer_group_pb2.ShareResponse()
             again = consumer_group_pb2.Receive()
             again.CopyFrom(wanted)
-            again.repeated_attempt = attempts > 0
+            again.repeated_attempt = wanted.repeated_attempt or attempts > 0
             attempts += 1
             ask.stream = stream
             ask.number, changed, received = stream.send(changes, again)

@@ -20,7 +20,7 @@ def test_ports_in_use_are_not_chosen() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert not port_is_free(port)
-        with pytest.raises(DevError, match=f"port {port} or {port + 1} .* in use"):
+        with pytest.raises(DevError, match=f"port {port} .* in use"):
             choose_ports(1, port)
         with pytest.raises(DevError, match="in use"):
             choose_ports(1, port - 1)  # the HTTP port

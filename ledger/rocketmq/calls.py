@@ -1,0 +1,70 @@
+"""Who makes a call of RocketMQ's protocol, and how: the metadata of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grpc import aio
+
+from ledger.broker.access.callers import Caller
+from ledger.errors import LedgerError
+from ledger.rocketmq.refusals import FrontRefusal, refusal_of
+from ledger.rocketmq.v2 import definition_pb2 as pb
+
+CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
+AUTHORIZATION, DATE = "authorization", "x-mq-date-time"
+MAX_CLIENT_ID_CHARACTERS = 255
+_WANTED = frozenset({CLIENT_ID, LANGUAGE, AUTHORIZATION, DATE})
+# What Node's client says of itself, in old and in new versions.
+_NODE = frozenset({"HTTP", "NODE_JS"})
+
+Context = aio.ServicerContext[Any, Any]
+# Proves a caller by the headers of its call: (headers, whether the port has TLS) -> caller. Raises LedgerError.
+Prove = Callable[[Mapping[str, str], bool], Caller]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontCall:
+    """`peer` is the address of the connection, as gRPC writes it. `left_s` is the time until the client gives up."""
+
+    client_id: str
+    language: str
+    caller: Caller
+    is_tls: bool
+    peer: str
+    left_s: float
+
+    @property
+    def is_node_js(self) -> bool:
+        return self.language in _NODE
+
+
+def front_call(context: Context, prove: Prove, *, is_tls: bool) -> FrontCall:
+    """Return what the metadata of a call says. Raises FrontRefusal."""
+    headers = {
+        str(name): value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        for name, value in context.invocation_metadata() or ()
+        if name in _WANTED
+    }
+    client_id = headers.get(CLIENT_ID, "")
+    if not client_id.strip():
+        raise FrontRefusal(pb.CLIENT_ID_REQUIRED, f"the call has no header {CLIENT_ID}")
+    if len(client_id) > MAX_CLIENT_ID_CHARACTERS:
+        raise FrontRefusal(
+            pb.CLIENT_ID_REQUIRED, f"the client id has more than {MAX_CLIENT_ID_CHARACTERS} characters: give a shorter"
+        )
+    try:
+        caller = prove(headers, is_tls)
+    except LedgerError as error:
+        raise refusal_of(error) from error
+    left_s = context.time_remaining()
+    return FrontCall(
+        client_id,
+        headers.get(LANGUAGE, "").upper(),
+        caller,
+        is_tls,
+        context.peer(),
+        float("inf") if left_s is None else left_s,
+    )

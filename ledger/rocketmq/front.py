@@ -1,0 +1,72 @@
+"""The front for RocketMQ's clients on one node: all parts, connected."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ledger.broker.access.callers import Caller
+from ledger.broker.shared.group_lookup import GroupLookup
+from ledger.client.connection.environment import Environment
+from ledger.rocketmq.calls import Prove
+from ledger.rocketmq.groups import FrontGroups
+from ledger.rocketmq.leases import FrontLeases
+from ledger.rocketmq.native_clients import NativePool
+from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.receiving import FrontReceiving
+from ledger.rocketmq.sending import FrontSending
+from ledger.rocketmq.sessions import FrontSessions
+from ledger.rocketmq.telemetry import FrontTelemetry
+
+LOOK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRuntime:
+    """What the front gets of its node: clocks, chance, the addresses of the nodes, the proof of callers, and the
+    environment of the native clients that act for a caller."""
+
+    now_ms: Callable[[], int]
+    monotonic_s: Callable[[], float]
+    rng: random.Random
+    addresses: Callable[[], Iterable[str]]
+    prove: Prove
+    environment: Callable[[Caller], Environment]
+    lookup: GroupLookup
+
+
+class RocketmqFront:
+    """Runs from the start of `run` to `close`."""
+
+    def __init__(self, runtime: FrontRuntime, limits: FrontLimits) -> None:
+        self.prove = runtime.prove
+        self.pool = NativePool(runtime.environment, runtime.addresses, runtime.rng, runtime.monotonic_s)
+        self.sessions = FrontSessions(runtime.monotonic_s)
+        self.groups = FrontGroups(runtime.lookup)
+        self.leases = FrontLeases(self.sessions, runtime.monotonic_s)
+        self.receiving = FrontReceiving(
+            self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
+        )
+        self.sessions.on_end.append(self.receiving.end)
+        self.sending = FrontSending(limits, runtime.now_ms)
+        self.telemetry = FrontTelemetry(self.sessions, self.groups, limits)
+
+    async def run(self) -> None:
+        """Do the work that no call does, until the task is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.pool.run())
+            tasks.create_task(self.leases.run())
+            tasks.create_task(self.receiving.run())
+            tasks.create_task(self._forget())
+
+    async def close(self) -> None:
+        await self.receiving.close()
+        await self.leases.close()
+        await self.pool.close()
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.sessions.forget_silent()

@@ -1,0 +1,152 @@
+"""The leases of messages that consumers of this node have, and their changes.
+
+acknowledge       the message is consumed
+invisible time    the lease ends at another time, and then the message is handed out again
+renewed           a push consumer's lease is extended by the node, as long as the client lives
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from ledger.client.shared.shared_message import EXTEND, GIVE_BACK, PUT_OFF, MessageLease
+from ledger.errors import BusyError, LedgerError
+from ledger.rocketmq.members import LeaseChanger, LeaseOutcome, WantedLeaseChange
+from ledger.rocketmq.native_clients import NativeClients
+from ledger.rocketmq.sessions import FrontSession, FrontSessions
+
+log = logging.getLogger("ledgermq.rocketmq")
+
+# The lease of a message that the node extends, when it is extended, and for how long at most.
+RENEWED_MS = 60_000
+RENEW_BEFORE_S = 30.0
+RENEW_AT_MOST_S = 3 * 3_600.0
+LOOK_S = 5.0
+# Leases that this node extends.
+MAX_RENEWED = 100_000
+# After a consumer has ended, its messages are handed out again after this time.
+RELEASE_MS = 1_000
+# Streams for changes that were not used for this time are closed.
+IDLE_S = 60.0
+
+_Place = tuple[str, str, int, int]
+
+
+@dataclass(eq=False, slots=True)
+class _Renewed:
+    session: FrontSession
+    clients: NativeClients
+    group: str
+    since_s: float
+    ends_s: float
+
+
+class FrontLeases:
+    """Changes leases for all consumers of this node."""
+
+    def __init__(self, sessions: FrontSessions, monotonic_s: Callable[[], float]) -> None:
+        self._sessions = sessions
+        self._monotonic_s = monotonic_s
+        # By caller, group, topic id and shard.
+        self._changers: dict[_Place, LeaseChanger] = {}
+        # By group and lease.
+        self._renewed: dict[tuple[str, MessageLease], _Renewed] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
+        sessions.on_end.append(self.release)
+
+    @property
+    def renewed(self) -> int:
+        """The number of leases that this node extends."""
+        return len(self._renewed)
+
+    async def change(
+        self, clients: NativeClients, group: str, kind: int, lease: MessageLease, duration_ms: int = 0
+    ) -> LeaseOutcome:
+        """Change one lease. Raises LedgerError."""
+        if kind != EXTEND:
+            self._renewed.pop((group, lease), None)
+        changer = self._changer(clients, group, lease)
+        if changer.is_full:
+            raise BusyError("This node has too many acknowledgements of this group under way: try again shortly.")
+        changer.used_s = self._monotonic_s()
+        return await changer.change(WantedLeaseChange(kind, lease, duration_ms))
+
+    def renew(self, session: FrontSession, clients: NativeClients, group: str, lease: MessageLease) -> None:
+        """Extend a lease from now on, as long as the client lives."""
+        if len(self._renewed) < MAX_RENEWED:
+            now_s = self._monotonic_s()
+            self._renewed[group, lease] = _Renewed(session, clients, group, now_s, now_s + RENEWED_MS / 1000)
+
+    def drop(self, group: str, lease: MessageLease) -> None:
+        """Extend a lease no more."""
+        self._renewed.pop((group, lease), None)
+
+    def release(self, session: FrontSession) -> None:
+        """Let the messages of a consumer that has ended be handed out again soon."""
+        for (group, lease), renewed in list(self._renewed.items()):
+            if renewed.session is session:
+                del self._renewed[group, lease]
+                self._later(self.change(renewed.clients, group, PUT_OFF, lease, RELEASE_MS))
+
+    def give_back(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
+        """Give back a message that was leased for a consumer that is gone: the attempt does not count."""
+        self._later(self.change(clients, group, GIVE_BACK, lease))
+
+    async def run(self) -> None:
+        """Extend leases, and close what is not used, until the task is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._renew_due()
+            await self._close_idle()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        changers, self._changers = list(self._changers.values()), {}
+        await asyncio.gather(*self._tasks, *(each.close() for each in changers), return_exceptions=True)
+
+    def _renew_due(self) -> None:
+        now_s = self._monotonic_s()
+        for (group, lease), renewed in list(self._renewed.items()):
+            is_over = now_s - renewed.since_s > RENEW_AT_MOST_S or not self._sessions.is_alive(renewed.session)
+            if is_over or renewed.ends_s < now_s:
+                del self._renewed[group, lease]
+            elif renewed.ends_s - now_s < RENEW_BEFORE_S:
+                self._later(self._extend(group, lease, renewed))
+
+    async def _extend(self, group: str, lease: MessageLease, renewed: _Renewed) -> None:
+        begun_s = self._monotonic_s()
+        outcome = await self.change(renewed.clients, group, EXTEND, lease, RENEWED_MS)
+        renewed.ends_s = begun_s + RENEWED_MS / 1000
+        if not outcome.changed and self._renewed.get((group, lease)) is renewed:
+            del self._renewed[group, lease]
+
+    def _changer(self, clients: NativeClients, group: str, lease: MessageLease) -> LeaseChanger:
+        key = (clients.caller.user, group, lease.topic_id, lease.shard)
+        changer = self._changers.get(key)
+        if changer is None:
+            changer = LeaseChanger(clients.cluster, "rocketmq-front", group, lease.topic_id, lease.shard)
+            self._changers[key] = changer
+        return changer
+
+    async def _close_idle(self) -> None:
+        now_s = self._monotonic_s()
+        for key, changer in list(self._changers.items()):
+            if changer.is_idle and now_s - changer.used_s > IDLE_S:
+                del self._changers[key]
+                await changer.close()
+
+    def _later(self, work: Coroutine[None, None, object]) -> None:
+        task = asyncio.get_running_loop().create_task(self._logged(work), name="change of a lease")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _logged(work: Coroutine[None, None, object]) -> None:
+        try:
+            await work
+        except LedgerError as error:
+            log.debug("a lease was not changed, and ends in its time: %s", error)

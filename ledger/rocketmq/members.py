@@ -1,0 +1,176 @@
+"""The streams by which the front receives for consumers, and by which it changes leases.
+
+A RocketMQ consumer is one member of its group in each topic that it receives from, with a stream to the leader of each
+shard. Changes of leases go over streams of their own, one for each group, topic and shard: any node can change a lease,
+and changes that arrive in one turn share one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.route_table import RoutedTopic
+from ledger.client.shared.shard_link import ShardLink
+from ledger.client.shared.shared_message import MessageLease
+from ledger.consumer_groups import AT_THE_FIRST
+from ledger.errors import LedgerError
+from ledger.state.command_checks import MAX_OFFSET
+from ledger.v1 import consumer_group_pb2
+
+# Receives of one consumer at one shard at the same time. A stream takes 64 requests without an answer.
+MAX_RECEIVES = 48
+# Requests with changes under way in one shard, and changes of one request.
+MAX_REQUESTS = 4
+MAX_CHANGES = 500
+# Changes of one group in one shard that wait.
+MAX_WAITING_CHANGES = 20_000
+
+
+class FrontMember:
+    """A RocketMQ consumer in one group and one topic."""
+
+    def __init__(
+        self, cluster: ClusterClient, name: str, group: str, topic: RoutedTopic, tag_hashes: tuple[int, ...]
+    ) -> None:
+        """`name` is for people. `tag_hashes` are the wanted tags; empty: all messages."""
+        self.tag_hashes = tag_hashes
+        self.topic = topic
+        # When the consumer last received, by the clock of the caller.
+        self.used_s = 0.0
+        # Receives under way, by shard.
+        self.receives: dict[int, int] = {}
+        self._cluster = cluster
+        self._name = name
+        self._group = group
+        self._links: dict[int, ShardLink] = {}
+
+    def link(self, shard: int) -> ShardLink:
+        """Return the link to the leader of a shard."""
+        link = self._links.get(shard)
+        if link is None:
+            link = self._links[shard] = ShardLink(self._cluster, shard, self._opening)
+        return link
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links.values()))
+
+    def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
+        wanted = consumer_group_pb2.SharedTopic(
+            topic_id=self.topic.topic_id, tag_hashes=self.tag_hashes, start_offset=AT_THE_FIRST
+        )
+        return consumer_group_pb2.ShareOpening(
+            shard=shard, consumer_group=self._group, member=self._name, topics=[wanted]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLeaseChange:
+    """A change of one lease. `kind` is as in WantedChange."""
+
+    kind: int
+    lease: MessageLease
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOutcome:
+    """Whether the change counted, and whether the message is consumed, by this change or before."""
+
+    changed: bool
+    settled: bool
+
+
+class LeaseChanger:
+    """Changes leases of one group in one topic and one shard."""
+
+    def __init__(self, cluster: ClusterClient, name: str, group: str, topic_id: int, shard: int) -> None:
+        # When it was last used, by the clock of the caller.
+        self.used_s = 0.0
+        self._name = name
+        self._group = group
+        self._topic_id = topic_id
+        self._link = ShardLink(cluster, shard, self._opening)
+        self._waiting: deque[tuple[WantedLeaseChange, asyncio.Future[LeaseOutcome]]] = deque()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._is_due = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._requests
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._waiting) >= MAX_WAITING_CHANGES
+
+    async def change(self, wanted: WantedLeaseChange) -> LeaseOutcome:
+        """Raises LedgerError."""
+        if wanted.lease.offset >= MAX_OFFSET:
+            return LeaseOutcome(changed=False, settled=False)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[LeaseOutcome] = loop.create_future()
+        self._waiting.append((wanted, future))
+        if not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._send)
+        return await future
+
+    async def close(self) -> None:
+        for task in self._requests:
+            task.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
+        await self._link.close()
+
+    def _send(self) -> None:
+        self._is_due = False
+        while self._waiting and len(self._requests) < MAX_REQUESTS:
+            some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_CHANGES))]
+            task = asyncio.get_running_loop().create_task(self._request(some), name="changes of leases")
+            self._requests.add(task)
+            task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._requests.discard(task)
+        self._send()
+
+    async def _request(self, some: Sequence[tuple[WantedLeaseChange, asyncio.Future[LeaseOutcome]]]) -> None:
+        changes = [
+            consumer_group_pb2.WantedChange(
+                kind=wanted.kind,
+                topic_id=self._topic_id,
+                queue=wanted.lease.queue,
+                first=wanted.lease.offset,
+                size=1,
+                lease=wanted.lease.entry,
+                resets=wanted.lease.resets,
+                duration_ms=wanted.duration_ms,
+            )
+            for wanted, _ in some
+        ]
+        try:
+            answer = await self._link.changed(changes)
+        except LedgerError as error:
+            for _, future in some:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        except BaseException:
+            for _, future in some:
+                future.cancel()
+            raise
+        settled = answer.settled or answer.changed
+        for (_, future), changed, is_settled in zip(some, answer.changed, settled, strict=True):
+            if not future.done():
+                future.set_result(LeaseOutcome(bool(changed), bool(is_settled)))
+
+    def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
+        return consumer_group_pb2.ShareOpening(
+            shard=shard,
+            consumer_group=self._group,
+            member=self._name,
+            topics=[consumer_group_pb2.SharedTopic(topic_id=self._topic_id, start_offset=AT_THE_FIRST)],
+            only_changes=True,
+        )

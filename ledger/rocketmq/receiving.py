@@ -1,0 +1,407 @@
+"""Receives messages for RocketMQ consumers, and takes their acknowledgements.
+
+A push consumer asks each shard of the topic by itself, as it was assigned. A simple consumer asks one queue that it has
+chosen at random; it gets messages of any queue of the topic, first those of the shard of that queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import xxhash
+from google.protobuf.duration_pb2 import Duration
+
+from ledger.client.connection.route_table import RoutedTopic
+from ledger.client.shared.shard_link import Ask
+from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND, SharedMessage, leased_messages
+from ledger.consumer_groups import MAX_MEMBER_LENGTH
+from ledger.errors import LedgerError
+from ledger.rocketmq.calls import Context, FrontCall
+from ledger.rocketmq.client_settings import RECEIVE_BATCH
+from ledger.rocketmq.filters import tag_hashes
+from ledger.rocketmq.groups import FrontGroups
+from ledger.rocketmq.handles import ReceiptHandle, invalid_handle
+from ledger.rocketmq.incoming_message import FrontDelivery, incoming_message
+from ledger.rocketmq.leases import RENEWED_MS, FrontLeases
+from ledger.rocketmq.members import MAX_RECEIVES, FrontMember
+from ledger.rocketmq.names import group_of
+from ledger.rocketmq.native_clients import NativeClients
+from ledger.rocketmq.refusals import FrontRefusal, ok, refusal_of
+from ledger.rocketmq.routing import routed_topic, shard_of
+from ledger.rocketmq.sending import common_status
+from ledger.rocketmq.sessions import FrontSession
+from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.rocketmq.v2 import service_pb2
+from ledger.shared import MAX_RECEIVED_BYTES, MIN_LEASE_MS
+from ledger.v1 import consumer_group_pb2
+
+MIN_INVISIBLE_MS, MAX_INVISIBLE_MS = 10_000, 12 * 3_600_000
+MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
+# How long before the client gives up an answer must be on its way.
+ANSWER_MS = 500
+MAX_ATTEMPT_ID_CHARACTERS = 255
+MAX_ENTRIES = 1_024
+# Receives that wait on this node.
+MAX_POLLS = 20_000
+# Members that have not received for this time are closed.
+IDLE_S = 90.0
+LOOK_S = 10.0
+# The bound of the type Duration.
+_MAX_DURATION_S = 315_576_000_000
+
+_MemberKey = tuple[str, str, str, int]
+
+
+class _Wanted(NamedTuple):
+    """A checked receive. `invisible_ms` is None if the node extends the leases."""
+
+    group: str
+    topic: RoutedTopic
+    shards: Sequence[int]
+    messages: int
+    invisible_ms: int | None
+    poll_ms: int
+    attempt_id: int
+    is_repeatable: bool
+    tags: tuple[int, ...]
+
+
+class FrontReceiving:
+    """Serves the consumers of this node."""
+
+    def __init__(
+        self,
+        groups: FrontGroups,
+        leases: FrontLeases,
+        now_ms: Callable[[], int],
+        monotonic_s: Callable[[], float],
+        new_id: Callable[[], int],
+    ) -> None:
+        """`new_id()` returns a random number of 64 bits."""
+        self._groups = groups
+        self._leases = leases
+        self._now_ms = now_ms
+        self._monotonic_s = monotonic_s
+        self._new_id = new_id
+        # By caller, client id, group and topic id.
+        self._members: dict[_MemberKey, FrontMember] = {}
+        self._polls = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # -- receiving
+
+    async def receive(
+        self,
+        request: service_pb2.ReceiveMessageRequest,
+        call: FrontCall,
+        session: FrontSession,
+        clients: NativeClients,
+        context: Context,
+    ) -> None:
+        """Write the answers of one receive: a status, the messages, and the time. Raises FrontRefusal, LedgerError."""
+        wanted = await self._wanted(request, call, clients)
+        if self._polls >= MAX_POLLS:
+            raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"{MAX_POLLS} receives wait on this node, which is the limit")
+        member = await self._member(call, clients, wanted)
+        self._polls += 1
+        try:
+            messages = await self._lease(member, wanted, clients)
+        finally:
+            self._polls -= 1
+            member.used_s = self._monotonic_s()
+        await self._hand_out(messages, wanted, request, session, clients, context)
+
+    async def _wanted(
+        self, request: service_pb2.ReceiveMessageRequest, call: FrontCall, clients: NativeClients
+    ) -> _Wanted:
+        group = group_of(request.group)
+        topic = await routed_topic(clients.cluster, request.message_queue.topic)
+        tags = tag_hashes(request.filter_expression)
+        invisible_ms = None
+        if not request.auto_renew:
+            invisible_ms = _milliseconds(request.invisible_duration)
+            if not MIN_INVISIBLE_MS <= invisible_ms <= MAX_INVISIBLE_MS:
+                raise FrontRefusal(
+                    pb.ILLEGAL_INVISIBLE_TIME,
+                    f"the invisible duration is {MIN_INVISIBLE_MS // 1000} s to {MAX_INVISIBLE_MS // 3_600_000} h",
+                )
+        if request.batch_size < 1:
+            raise FrontRefusal(pb.BAD_REQUEST, "the batch size of a receive is at least 1")
+        if len(request.attempt_id) > MAX_ATTEMPT_ID_CHARACTERS:
+            raise FrontRefusal(pb.BAD_REQUEST, "the attempt id is too long")
+        await self._groups.require(group, clients.cluster, [topic])
+        named = shard_of(request.message_queue, clients.cluster, topic)
+        shards = list(dict.fromkeys(topic.shards))
+        if named is not None and request.auto_renew:
+            shards = [named]
+        elif named is not None:  # the named one first
+            shards = [named, *(shard for shard in shards if shard != named)]
+        attempt = f"{group}/{topic.topic_id}/{request.attempt_id}"
+        return _Wanted(
+            group,
+            topic,
+            shards,
+            min(request.batch_size, RECEIVE_BATCH),
+            invisible_ms,
+            poll_ms(request, call.left_s * 1000),
+            xxhash.xxh3_64_intdigest(attempt.encode()) if request.attempt_id else self._new_id(),
+            bool(request.attempt_id),
+            tags,
+        )
+
+    async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
+        """Return the member that the consumer is. A consumer that wants other tags than before is a new member."""
+        key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
+        member = self._members.get(key)
+        if member is not None and member.tag_hashes != wanted.tags:
+            del self._members[key]
+            await member.close()
+            member = None
+        if member is None:
+            name = "".join(each if "!" <= each <= "~" else "_" for each in call.client_id)[:MAX_MEMBER_LENGTH]
+            member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.tags)
+            self._members[key] = member
+        member.used_s = self._monotonic_s()
+        return member
+
+    async def _lease(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
+        """Return leased messages, or none if the time is over. Raises LedgerError."""
+        first, *others = wanted.shards
+        if not others:
+            return await self._poll([first], member, wanted, clients, wanted.poll_ms)
+        begun_s = self._monotonic_s()
+        if messages := await self._poll([first], member, wanted, clients, 0):
+            return messages
+        left_ms = wanted.poll_ms - round((self._monotonic_s() - begun_s) * 1000)
+        return await self._poll(wanted.shards, member, wanted, clients, max(0, left_ms))
+
+    async def _poll(
+        self, shards: Sequence[int], member: FrontMember, wanted: _Wanted, clients: NativeClients, wait_ms: int
+    ) -> list[SharedMessage[bytes]]:
+        """Ask these shards at the same time. Return the messages of the first that has some; what others bring later is
+        given back. Raises the error of a shard if all fail."""
+        asks = [(shard, Ask()) for shard in shards]
+        tasks = [
+            asyncio.create_task(self._ask(shard, ask, member, wanted, wait_ms), name="receive of a RocketMQ consumer")
+            for shard, ask in asks
+        ]
+        for task in tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        taken: list[asyncio.Task[list[SharedMessage[bytes]]]] = []
+        try:
+            waiting = set(tasks)
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                taken = [task for task in done if not task.cancelled() and task.exception() is None and task.result()]
+                if taken:
+                    del taken[1:]
+                    return taken[0].result()
+            errors = [error for task in tasks if (error := task.exception()) is not None]
+            if len(errors) == len(tasks):
+                raise errors[0]
+            return []
+        finally:
+            for (_, ask), task in zip(asks, tasks, strict=True):
+                if task not in taken:
+                    ask.cancel()
+                    task.add_done_callback(lambda done: self._give_back(done, wanted.group, clients))
+
+    def _give_back(self, done: asyncio.Task[list[SharedMessage[bytes]]], group: str, clients: NativeClients) -> None:
+        """Give back the messages that nobody waits for any more."""
+        if not done.cancelled() and done.exception() is None:
+            for message in done.result():
+                self._leases.give_back(clients, group, message.lease)
+
+    async def _ask(
+        self, shard: int, ask: Ask, member: FrontMember, wanted: _Wanted, wait_ms: int
+    ) -> list[SharedMessage[bytes]]:
+        """Ask one shard. Raises LedgerError."""
+        if member.receives.get(shard, 0) >= MAX_RECEIVES:
+            raise FrontRefusal(
+                pb.TOO_MANY_REQUESTS, f"{MAX_RECEIVES} receives of this consumer wait, which is the limit"
+            )
+        receive = consumer_group_pb2.Receive(
+            max_messages=wanted.messages,
+            max_bytes=MAX_RECEIVED_BYTES,
+            lease_ms=RENEWED_MS if wanted.invisible_ms is None else wanted.invisible_ms,
+            max_wait_ms=wait_ms,
+            attempt_id=wanted.attempt_id,
+            repeated_attempt=wanted.is_repeatable,
+        )
+        member.receives[shard] = member.receives.get(shard, 0) + 1
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        try:
+            response = await member.link(shard).receive(ask, receive)
+        finally:
+            member.receives[shard] -= 1
+        ends_s = loop.time() + response.lease_left_ms / 1000
+        messages: list[SharedMessage[bytes]] = []
+        for batch in response.batches:
+            messages += leased_messages(shard, wanted.topic.name, batch, asked_s, ends_s, check_crc=True)
+        return messages
+
+    async def _hand_out(
+        self,
+        messages: Sequence[SharedMessage[bytes]],
+        wanted: _Wanted,
+        request: service_pb2.ReceiveMessageRequest,
+        session: FrontSession,
+        clients: NativeClients,
+        context: Context,
+    ) -> None:
+        now_ms, now_s = self._now_ms(), asyncio.get_running_loop().time()
+        status = ok() if messages else pb.Status(code=pb.MESSAGE_NOT_FOUND, message="there is no message now")
+        given = 0
+        try:
+            await context.write(service_pb2.ReceiveMessageResponse(status=status))
+            for message in messages:
+                left_ms = max(0, round((message.ends_s - now_s) * 1000))
+                handle = ReceiptHandle.of(
+                    wanted.group, message.lease, 0 if wanted.invisible_ms is None else now_ms + left_ms
+                )
+                delivery = FrontDelivery(message.attempt, str(handle), left_ms)
+                answer = incoming_message(message, request.message_queue.topic, delivery)
+                await context.write(service_pb2.ReceiveMessageResponse(message=answer))
+                given += 1
+                if wanted.invisible_ms is None:
+                    self._leases.renew(session, clients, wanted.group, message.lease)
+            end = service_pb2.ReceiveMessageResponse()
+            end.delivery_timestamp.FromMilliseconds(now_ms)
+            await context.write(end)
+        finally:
+            for message in messages[given:]:  # the client is gone
+                self._leases.give_back(clients, wanted.group, message.lease)
+
+    # -- acknowledging
+
+    async def acknowledge(
+        self, request: service_pb2.AckMessageRequest, clients: NativeClients
+    ) -> service_pb2.AckMessageResponse:
+        """Raises FrontRefusal, LedgerError."""
+        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
+        if not 1 <= len(request.entries) <= MAX_ENTRIES:
+            raise FrontRefusal(pb.BAD_REQUEST, f"a request has 1 to {MAX_ENTRIES} entries")
+        handles = [_parsed(entry.receipt_handle, group, topic) for entry in request.entries]
+        newest: dict[object, int] = {}
+        for handle in handles:
+            if isinstance(handle, ReceiptHandle):
+                newest[handle.lease] = max(newest.get(handle.lease, 0), handle.serial)
+        results = await asyncio.gather(
+            *(
+                self._acknowledged(
+                    handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _OLD,
+                    group,
+                    clients,
+                )
+                for handle in handles
+            )
+        )
+        response = service_pb2.AckMessageResponse(status=common_status(results))
+        for entry, status in zip(request.entries, results, strict=True):
+            response.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)
+        return response
+
+    async def _acknowledged(
+        self, handle: ReceiptHandle | FrontRefusal, group: str, clients: NativeClients
+    ) -> pb.Status:
+        if isinstance(handle, FrontRefusal):
+            return handle.status
+        if self._has_ended(handle):
+            return _ENDED.status
+        try:
+            outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease)
+        except LedgerError as error:
+            return refusal_of(error).status
+        return ok() if outcome.settled else _ENDED.status
+
+    async def change_invisible_duration(
+        self, request: service_pb2.ChangeInvisibleDurationRequest, clients: NativeClients
+    ) -> service_pb2.ChangeInvisibleDurationResponse:
+        """Raises FrontRefusal, LedgerError."""
+        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
+        duration_ms = _milliseconds(request.invisible_duration)
+        if not 0 <= duration_ms <= MAX_INVISIBLE_MS:
+            raise FrontRefusal(
+                pb.ILLEGAL_INVISIBLE_TIME, f"the invisible duration is 0 to {MAX_INVISIBLE_MS // 3_600_000} h"
+            )
+        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
+        if self._has_ended(handle):
+            raise _ENDED
+        duration_ms = max(duration_ms, MIN_LEASE_MS)
+        self._leases.drop(group, handle.lease)
+        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, duration_ms)
+        if not outcome.changed:
+            raise _ENDED
+        changed = handle.changed(self._now_ms() + duration_ms)
+        return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(changed))
+
+    def _has_ended(self, handle: ReceiptHandle) -> bool:
+        return 0 < handle.end_ms < self._now_ms()
+
+    # -- upkeep
+
+    def end(self, session: FrontSession) -> None:
+        """Close the members of a client that has ended."""
+        for key, member in list(self._members.items()):
+            if key[:2] == (session.caller.user, session.client_id):
+                del self._members[key]
+                self._close_soon(member)
+
+    async def run(self) -> None:
+        """Close members that do not receive any more, until the task is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_s = self._monotonic_s()
+            for key, member in list(self._members.items()):
+                if now_s - member.used_s > IDLE_S and not any(member.receives.values()):
+                    del self._members[key]
+                    await member.close()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        members, self._members = list(self._members.values()), {}
+        await asyncio.gather(*self._tasks, *(each.close() for each in members), return_exceptions=True)
+
+    def _close_soon(self, member: FrontMember) -> None:
+        task = asyncio.get_running_loop().create_task(member.close())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+_ENDED = invalid_handle("the lease of the message has ended, or another consumer has the message")
+_OLD = invalid_handle("the receipt handle was replaced by a newer one of the same message")
+
+
+def _parsed(text: str, group: str, topic: RoutedTopic) -> ReceiptHandle | FrontRefusal:
+    try:
+        return ReceiptHandle.parse(text, group, topic.topic_id)
+    except FrontRefusal as refusal:
+        return refusal
+
+
+def _milliseconds(duration: Duration) -> int:
+    """Return the length of a duration, or -1 if it is negative or out of the bounds of its type."""
+    seconds, nanos = duration.seconds, duration.nanos
+    if not 0 <= seconds <= _MAX_DURATION_S or not 0 <= nanos < 1_000_000_000:
+        return -1
+    return int(seconds * 1000 + nanos // 1_000_000)
+
+
+def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:
+    """Return how long a receive waits for messages. `left_ms` is the time until the client gives up. Raises
+    FrontRefusal if the time is too short to wait."""
+    told = _milliseconds(request.long_polling_timeout) if request.HasField("long_polling_timeout") else MAX_POLL_MS
+    wanted = min(max(told, MIN_POLL_MS), MAX_POLL_MS)
+    if wanted <= left_ms:
+        return round(min(wanted, max(left_ms - ANSWER_MS, 0)))
+    if left_ms < MIN_POLL_MS:
+        raise FrontRefusal(
+            pb.ILLEGAL_POLLING_TIME,
+            f"the call ends in {left_ms / 1000:.1f} s, and a receive needs at least {MIN_POLL_MS // 1000} s",
+        )
+    return round(left_ms - ANSWER_MS)

@@ -1,0 +1,166 @@
+"""The gRPC service of RocketMQ's protocol. Each method finds out who calls, and gives the request to the front.
+
+A refused request is answered with a status in the answer, and gRPC's own status is OK. Only the telemetry stream ends
+with a status of gRPC.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from grpc import StatusCode
+
+from ledger.errors import LedgerError
+from ledger.rocketmq.calls import Context, FrontCall, front_call
+from ledger.rocketmq.front import RocketmqFront
+from ledger.rocketmq.names import group_of
+from ledger.rocketmq.native_clients import NativeClients
+from ledger.rocketmq.refusals import FrontRefusal, ok, refusal_of
+from ledger.rocketmq.routing import query_assignment, query_route
+from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.rocketmq.v2 import service_pb2, service_pb2_grpc
+
+log = logging.getLogger("ledgermq.rocketmq")
+
+Answer = TypeVar("Answer")
+Work = Callable[[FrontCall, NativeClients], Awaitable[Answer]]
+
+
+class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
+    """The service of one port. `is_tls` says whether the port has TLS."""
+
+    def __init__(self, front: RocketmqFront, *, is_tls: bool) -> None:
+        self._front = front
+        self._is_tls = is_tls
+
+    async def _answer(self, context: Context, answer: Callable[..., Answer], work: Work[Answer]) -> Answer:
+        """Return what `work` returns, or an answer that says why the request is refused."""
+        try:
+            call, clients = await self._begin(context)
+            return await work(call, clients)
+        except FrontRefusal as refusal:
+            return answer(status=refusal.status)
+        except LedgerError as error:
+            return answer(status=refusal_of(error).status)
+
+    async def _begin(self, context: Context) -> tuple[FrontCall, NativeClients]:
+        """Return who calls, and the clients that act for it. Raises FrontRefusal, LedgerError."""
+        call = front_call(context, self._front.prove, is_tls=self._is_tls)
+        self._front.sessions.seen(call)
+        return call, await self._front.pool.of(call.caller)
+
+    # -- routes
+
+    async def QueryRoute(  # noqa: N802 (gRPC names)
+        self, request: service_pb2.QueryRouteRequest, context: Context
+    ) -> service_pb2.QueryRouteResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.QueryRouteResponse:
+            return await query_route(request, call, clients.cluster)
+
+        return await self._answer(context, service_pb2.QueryRouteResponse, work)
+
+    async def QueryAssignment(  # noqa: N802
+        self, request: service_pb2.QueryAssignmentRequest, context: Context
+    ) -> service_pb2.QueryAssignmentResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.QueryAssignmentResponse:
+            mode = self._front.groups.known(group_of(request.group))
+            return await query_assignment(request, call, clients.cluster, by_key=mode is not None and mode.by_key)
+
+        return await self._answer(context, service_pb2.QueryAssignmentResponse, work)
+
+    # -- clients
+
+    async def Heartbeat(  # noqa: N802
+        self, request: service_pb2.HeartbeatRequest, context: Context
+    ) -> service_pb2.HeartbeatResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.HeartbeatResponse:
+            if request.client_type not in _KNOWN_TYPES:
+                raise FrontRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat does not tell what the client is")
+            return service_pb2.HeartbeatResponse(status=ok())
+
+        return await self._answer(context, service_pb2.HeartbeatResponse, work)
+
+    async def Telemetry(self, requests: Any, context: Context) -> None:  # noqa: N802
+        try:
+            call, clients = await self._begin(context)
+        except (FrontRefusal, LedgerError) as error:
+            refusal = error if isinstance(error, FrontRefusal) else refusal_of(error)
+            code = StatusCode.INVALID_ARGUMENT if refusal.code // 10_000 == 4 else StatusCode.INTERNAL
+            await context.abort(code, refusal.message)
+            raise AssertionError("abort always raises") from error
+        await self._front.telemetry.serve(call, clients, context)
+
+    async def NotifyClientTermination(  # noqa: N802
+        self, request: service_pb2.NotifyClientTerminationRequest, context: Context
+    ) -> service_pb2.NotifyClientTerminationResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.NotifyClientTerminationResponse:
+            self._front.sessions.end(self._front.sessions.seen(call))
+            return service_pb2.NotifyClientTerminationResponse(status=ok())
+
+        return await self._answer(context, service_pb2.NotifyClientTerminationResponse, work)
+
+    # -- producers
+
+    async def SendMessage(  # noqa: N802
+        self, request: service_pb2.SendMessageRequest, context: Context
+    ) -> service_pb2.SendMessageResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.SendMessageResponse:
+            return await self._front.sending.send(request, clients)
+
+        return await self._answer(context, service_pb2.SendMessageResponse, work)
+
+    async def EndTransaction(  # noqa: N802
+        self, request: service_pb2.EndTransactionRequest, context: Context
+    ) -> service_pb2.EndTransactionResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.EndTransactionResponse:
+            return await self._front.sending.end_transaction(request, clients)
+
+        return await self._answer(context, service_pb2.EndTransactionResponse, work)
+
+    async def RecallMessage(  # noqa: N802
+        self, request: service_pb2.RecallMessageRequest, context: Context
+    ) -> service_pb2.RecallMessageResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.RecallMessageResponse:
+            return await self._front.sending.recall(request, clients)
+
+        return await self._answer(context, service_pb2.RecallMessageResponse, work)
+
+    # -- consumers
+
+    async def ReceiveMessage(  # noqa: N802
+        self, request: service_pb2.ReceiveMessageRequest, context: Context
+    ) -> None:
+        try:
+            call, clients = await self._begin(context)
+            session = self._front.sessions.seen(call)
+            await self._front.receiving.receive(request, call, session, clients, context)
+            return
+        except FrontRefusal as error:
+            refusal = error
+        except LedgerError as error:
+            refusal = refusal_of(error)
+        await context.write(service_pb2.ReceiveMessageResponse(status=refusal.status))
+        end = service_pb2.ReceiveMessageResponse()
+        end.delivery_timestamp.GetCurrentTime()
+        await context.write(end)
+
+    async def AckMessage(  # noqa: N802
+        self, request: service_pb2.AckMessageRequest, context: Context
+    ) -> service_pb2.AckMessageResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.AckMessageResponse:
+            return await self._front.receiving.acknowledge(request, clients)
+
+        return await self._answer(context, service_pb2.AckMessageResponse, work)
+
+    async def ChangeInvisibleDuration(  # noqa: N802
+        self, request: service_pb2.ChangeInvisibleDurationRequest, context: Context
+    ) -> service_pb2.ChangeInvisibleDurationResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ChangeInvisibleDurationResponse:
+            return await self._front.receiving.change_invisible_duration(request, clients)
+
+        return await self._answer(context, service_pb2.ChangeInvisibleDurationResponse, work)
+
+
+_KNOWN_TYPES = frozenset({pb.PRODUCER, pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})

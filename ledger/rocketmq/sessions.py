@@ -1,0 +1,100 @@
+"""The RocketMQ clients that use this node, and what is known of them.
+
+A client is known by its id. It may be silent for `ALIVE_S` before it counts as dead: clients send a heartbeat every
+10 s. A client that moves to another node is known there after its first call, so nothing is replicated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ledger.broker.access.callers import Caller
+from ledger.errors import BusyError
+from ledger.rocketmq.calls import FrontCall
+from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.rocketmq.v2 import service_pb2
+
+MAX_SESSIONS = 20_000
+ALIVE_S = 35.0
+# A client of which nothing was heard for this time is forgotten.
+FORGET_S = 120.0
+# Commands to one client that it has not read.
+MAX_COMMANDS = 64
+
+Command = service_pb2.TelemetryCommand
+
+
+@dataclass(eq=False, slots=True)
+class FrontSession:
+    """One RocketMQ client. `topics` are those that a producer has named."""
+
+    client_id: str
+    caller: Caller
+    seen_s: float
+    type: pb.ClientType = pb.CLIENT_TYPE_UNSPECIFIED
+    topics: set[str] = field(default_factory=set)
+    # The commands of each open telemetry stream of the client.
+    streams: dict[object, asyncio.Queue[Command]] = field(default_factory=dict)
+
+    def command(self, command: Command) -> bool:
+        """Send a command over the newest stream that has room. Return False if there is none."""
+        for outbox in reversed(list(self.streams.values())):
+            try:
+                outbox.put_nowait(command)
+            except asyncio.QueueFull:
+                continue
+            return True
+        return False
+
+
+class FrontSessions:
+    """All clients of this node. Another caller with the same client id has a session of its own."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        self._sessions: dict[tuple[str, str], FrontSession] = {}
+        # Called with each session that ends.
+        self.on_end: list[Callable[[FrontSession], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FrontSession]:
+        return iter(list(self._sessions.values()))
+
+    def seen(self, call: FrontCall) -> FrontSession:
+        """Return the session of the caller, which lives. Raises BusyError if there are too many."""
+        key = (call.caller.user, call.client_id)
+        session = self._sessions.get(key)
+        now_s = self._monotonic_s()
+        if session is None:
+            if len(self._sessions) >= MAX_SESSIONS:
+                self.forget_silent()
+            if len(self._sessions) >= MAX_SESSIONS:
+                raise BusyError(f"This node serves {MAX_SESSIONS} RocketMQ clients, which is the limit.")
+            session = self._sessions[key] = FrontSession(call.client_id, call.caller, now_s)
+        session.seen_s = now_s
+        session.caller = call.caller
+        return session
+
+    def is_alive(self, session: FrontSession) -> bool:
+        return (
+            self._sessions.get((session.caller.user, session.client_id)) is session
+            and self._monotonic_s() - session.seen_s <= ALIVE_S
+        )
+
+    def end(self, session: FrontSession) -> None:
+        """Forget a client that has told that it ends."""
+        if self._sessions.get((session.caller.user, session.client_id)) is session:
+            del self._sessions[session.caller.user, session.client_id]
+            for call in self.on_end:
+                call(session)
+
+    def forget_silent(self) -> None:
+        """Forget the clients of which nothing was heard for long."""
+        now_s = self._monotonic_s()
+        for session in self:
+            if now_s - session.seen_s > FORGET_S and not session.streams:
+                self.end(session)

@@ -1,0 +1,122 @@
+"""Serves the telemetry stream of a client: its settings, and the commands to it.
+
+    client ─ settings ─> answer with the settings that count
+    client <─ commands ─ "how did this transaction end?"
+
+A client that does not read its stream, or sends too fast, slows down only itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from grpc import StatusCode, aio
+
+from ledger.errors import LedgerError
+from ledger.rocketmq.calls import Context, FrontCall
+from ledger.rocketmq.client_settings import consumer_settings, producer_settings
+from ledger.rocketmq.groups import ATTEMPTS, FrontGroups
+from ledger.rocketmq.names import group_of, topic_of
+from ledger.rocketmq.native_clients import NativeClients
+from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.refusals import FrontRefusal, ok, refusal_of
+from ledger.rocketmq.routing import routed_topic
+from ledger.rocketmq.sessions import MAX_COMMANDS, Command, FrontSession, FrontSessions
+from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.rocketmq.v2 import service_pb2
+
+MAX_TOPICS = 256
+# A client that reads nothing for this time is refused.
+STALLED_S = 30.0
+_CONSUMERS = frozenset({pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})
+_LITE = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
+
+
+class FrontTelemetry:
+    """Serves the telemetry streams of one node."""
+
+    def __init__(self, sessions: FrontSessions, groups: FrontGroups, limits: FrontLimits) -> None:
+        self._sessions = sessions
+        self._groups = groups
+        self._limits = limits
+
+    async def serve(self, call: FrontCall, clients: NativeClients, context: Context) -> None:
+        """Serve one stream until it ends."""
+        session = self._sessions.seen(call)
+        outbox: asyncio.Queue[Command] = asyncio.Queue(MAX_COMMANDS)
+        key = object()
+        session.streams[key] = outbox
+        reader = asyncio.create_task(self._read(call, clients, context, outbox), name="telemetry of a RocketMQ client")
+        writer = asyncio.create_task(_write(context, outbox), name="commands to a RocketMQ client")
+        try:
+            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            session.streams.pop(key, None)
+            for task in (reader, writer):
+                task.cancel()
+            results = await asyncio.gather(reader, writer, return_exceptions=True)
+        for result in results:
+            if isinstance(result, FrontRefusal):
+                code = StatusCode.INVALID_ARGUMENT if result.code // 10_000 == 4 else StatusCode.INTERNAL
+                await context.abort(code, result.message)
+            elif isinstance(result, TimeoutError):
+                await context.abort(StatusCode.RESOURCE_EXHAUSTED, "the client does not read this stream")
+            elif isinstance(result, Exception):
+                raise result
+
+    async def _read(
+        self, call: FrontCall, clients: NativeClients, context: Context, outbox: asyncio.Queue[Command]
+    ) -> None:
+        """Read what the client tells until it ends the stream. Raises FrontRefusal."""
+        while (command := await context.read()) is not aio.EOF:
+            session = self._sessions.seen(call)
+            if command.WhichOneof("command") == "settings":
+                answer = await self._settings(session, call, clients, command.settings)
+                await outbox.put(service_pb2.TelemetryCommand(status=ok(), settings=answer))
+
+    async def _settings(
+        self, session: FrontSession, call: FrontCall, clients: NativeClients, told: pb.Settings
+    ) -> pb.Settings:
+        """Return the settings that count. Raises FrontRefusal."""
+        try:
+            kind = told.client_type
+            if kind in _LITE:
+                raise FrontRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "this cluster has no lite topics")
+            if kind == pb.PRODUCER or told.WhichOneof("pub_sub") == "publishing":
+                return self._producer(session, clients, told)
+            if kind in _CONSUMERS and told.WhichOneof("pub_sub") == "subscription":
+                return await self._consumer(session, call, clients, told)
+        except LedgerError as error:
+            raise refusal_of(error) from error
+        raise FrontRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the settings name neither a producer nor a consumer")
+
+    def _producer(self, session: FrontSession, clients: NativeClients, told: pb.Settings) -> pb.Settings:
+        if len(told.publishing.topics) > MAX_TOPICS:
+            raise FrontRefusal(pb.BAD_REQUEST, f"a client names at most {MAX_TOPICS} topics")
+        session.type = pb.PRODUCER
+        session.topics = {topic_of(topic) for topic in told.publishing.topics}
+        limit = clients.cluster.routes.table.max_message_bytes or self._limits.max_body_bytes
+        return producer_settings(told, max_body_bytes=min(limit, self._limits.max_body_bytes))
+
+    async def _consumer(
+        self, session: FrontSession, call: FrontCall, clients: NativeClients, told: pb.Settings
+    ) -> pb.Settings:
+        subscription = told.subscription
+        if len(subscription.subscriptions) > MAX_TOPICS:
+            raise FrontRefusal(pb.BAD_REQUEST, f"a client names at most {MAX_TOPICS} topics")
+        group = group_of(subscription.group)
+        topics = [await routed_topic(clients.cluster, each.topic) for each in subscription.subscriptions]
+        session.type = told.client_type
+        mode = self._groups.known(group) if not topics else await self._groups.require(group, clients.cluster, topics)
+        if mode is None:  # it begins when the client names a topic
+            return consumer_settings(told, call, fifo=False, max_attempts=ATTEMPTS)
+        return consumer_settings(told, call, fifo=mode.by_key, max_attempts=mode.max_attempts)
+
+
+async def _write(context: Any, outbox: asyncio.Queue[Command]) -> None:
+    """Raises TimeoutError if the client does not read."""
+    while True:
+        command = await outbox.get()
+        async with asyncio.timeout(STALLED_S):
+            await context.write(command)
