@@ -304,7 +304,13 @@ class Node:
         from cluster.node.rocketmq_ports import RocketmqPorts  # here, because most nodes have no such port
 
         return RocketmqPorts(
-            settings, self._shards.replicas, self._access, self._runtime, self._addresses, self._identity.watch
+            settings,
+            self._shards.replicas,
+            self._access,
+            self._runtime,
+            self._addresses,
+            self._identity.dialer,
+            self._identity.watch,
         )
 
     async def _serve_rocketmq(self) -> None:

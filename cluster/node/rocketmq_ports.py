@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 
 from grpc import aio
@@ -19,6 +20,7 @@ from cluster.node.runtime import Runtime
 from cluster.node.security.access import NodeAccess
 from cluster.node.security.certificates import CertificateWatch
 from cluster.node.security.connection_limits import ConnectionLimits, Limits
+from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.tls import server_credentials
 from cluster.node.settings import NodeSettings, split_address
 from ledger.broker.access.callers import ANYBODY, Caller
@@ -30,6 +32,7 @@ from ledger.rocketmq.front import FrontRuntime, RocketmqFront
 from ledger.rocketmq.outgoing_message import MAX_BODY_BYTES, FrontLimits
 from ledger.rocketmq.service import MessagingFront
 from ledger.rocketmq.v2.service_pb2_grpc import add_MessagingServiceServicer_to_server
+from raft.transport.dialing import Dialer
 from raft.transport.streams import server_options
 
 log = logging.getLogger("ledgermq.node")
@@ -45,9 +48,11 @@ class RocketmqPorts:
         access: NodeAccess,
         runtime: Runtime,
         addresses: Callable[[], Mapping[int, str]],
+        dialer: Dialer,
         watch: CertificateWatch | None,
     ) -> None:
-        """`addresses()` returns the address of each node of the cluster. `watch` has the certificates; None: no TLS."""
+        """`addresses()` returns the address of each node of the cluster, and `dialer` opens channels to them. `watch`
+        has the certificates; None: no TLS."""
         self._settings = settings
         self._runtime = runtime
         self._watch = watch
@@ -61,7 +66,7 @@ class RocketmqPorts:
                 runtime.chance,
                 lambda: (addresses() or settings.addresses).values(),
                 partial(_prove, access, runtime),
-                lambda caller: _environment(runtime, caller),
+                partial(_environment, access, runtime, dialer, addresses),
                 GroupLookup(replicas),
             ),
             limits,
@@ -124,6 +129,17 @@ def _prove(access: NodeAccess, runtime: Runtime, headers: Mapping[str, str], is_
     )
 
 
-def _environment(runtime: Runtime, caller: Caller) -> Environment:
-    """Return the environment of clients that act for a caller."""
-    return runtime.client
+def _environment(
+    access: NodeAccess,
+    runtime: Runtime,
+    dialer: Dialer,
+    addresses: Callable[[], Mapping[int, str]],
+    caller: Caller,
+) -> Environment:
+    """Return the environment of native clients that act for a caller: every call names the caller, whose rights the
+    called node checks."""
+    forwarding = access.forwarding
+    if forwarding is None:
+        return runtime.client
+    named = partial(forwarding.named, caller)
+    return replace(runtime.client, channel=partial(NodeChannel, dialer, addresses, caller=named))
