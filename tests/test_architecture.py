@@ -190,6 +190,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "ledger/broker/",
         "ledger/client/",
         "ledger/nameserver/",
+        "ledger/rocketmq/",
         "ledger/spark/",
         "ledger/v1/",
         "cluster/",

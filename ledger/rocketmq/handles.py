@@ -79,7 +79,10 @@ class ReceiptHandle:
             raise invalid_handle("the receipt handle is one of another consumer group or topic")
         if offset > _MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
-        return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), end_ms, serial)
+        found = cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), end_ms, serial)
+        if str(found) != text:  # the last character has bits that nothing uses
+            raise invalid_handle("the receipt handle was changed")
+        return found
 
 
 def _decoded(text: str) -> bytes | None:

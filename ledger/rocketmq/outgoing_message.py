@@ -91,7 +91,8 @@ def outgoing_message(message: pb.Message, topic: str, limits: FrontLimits, now_m
 
 
 def type_of(system: pb.SystemProperties) -> pb.MessageType:
-    """Return the type that the properties of a message say. Raises FrontRefusal if they contradict each other."""
+    """Return the type that the properties of a message say: of `message_type`, only TRANSACTION counts. Raises
+    FrontRefusal if they contradict each other."""
     found = []
     if system.message_type == pb.TRANSACTION:
         found.append(pb.TRANSACTION)
@@ -106,18 +107,7 @@ def type_of(system: pb.SystemProperties) -> pb.MessageType:
     if len(found) > 1:
         kinds = " and ".join(pb.MessageType.Name(each) for each in found)
         raise FrontRefusal(pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"a message cannot be {kinds} at once")
-    kind = found[0] if found else pb.NORMAL
-    if system.message_type not in (pb.MESSAGE_TYPE_UNSPECIFIED, kind):
-        told = _type_name(system.message_type)
-        raise FrontRefusal(
-            pb.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-            f"the message says that it is {told}, and its properties are those of {pb.MessageType.Name(kind)}",
-        )
-    return kind
-
-
-def _type_name(number: int) -> str:
-    return pb.MessageType.Name(number) if number in pb.MessageType.values() else f"type {number}"
+    return found[0] if found else pb.NORMAL
 
 
 def _check_body(message: pb.Message, most: int) -> None:

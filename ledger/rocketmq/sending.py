@@ -1,6 +1,7 @@
 """Sends the messages of RocketMQ clients.
 
-Messages that arrive in one turn share the batches of one producer. A client that hears no answer in time sends its
+Messages that arrive in one turn share the batches of one producer. While many sends are under way, they wait a
+millisecond for each other, because gRPC hands over requests one by one. A client that hears no answer in time sends its
 message again with the same message id; while the first send is under way, the second one waits for its result.
 """
 
@@ -28,6 +29,9 @@ from ledger.transactions import TransactionId
 MAX_MESSAGES = 1_024
 # Sends under way on this node.
 MAX_PENDING = 50_000
+# With more sends under way than these, a send waits so long for others that share its batch.
+FEW = 3
+GATHER_S = 0.001
 
 Entry = service_pb2.SendResultEntry
 
@@ -40,6 +44,8 @@ class FrontSending:
         self._now_ms = now_ms
         # By caller, topic and message id: the sends under way.
         self._pending: dict[tuple[str, str, str], asyncio.Task[Entry]] = {}
+        # Ends when the sends that gather now go on.
+        self._gathering: asyncio.Future[None] | None = None
 
     async def send(
         self, request: service_pb2.SendMessageRequest, clients: NativeClients
@@ -83,6 +89,8 @@ class FrontSending:
             "look_up_keys": message.look_up_keys,
         }
         entry = Entry(status=ok(), message_id=message.message_id, transaction_id=message.message_id)
+        if len(self._pending) > FEW:
+            await self._gather()
         if message.type == pb.TRANSACTION:
             transaction = clients.producer.transaction(message.topic, group=producer_group_of(message.topic))
             await transaction.send(message.value, **given)
@@ -95,6 +103,19 @@ class FrontSending:
         if sent.handle:
             entry.recall_handle = recall_handle(sent.handle, message.message_id)
         return entry
+
+    async def _gather(self) -> None:
+        """Return when the other sends that arrive about now go on too."""
+        if self._gathering is None:
+            loop = asyncio.get_running_loop()
+            self._gathering = loop.create_future()
+            loop.call_later(GATHER_S, self._go_on)
+        await asyncio.shield(self._gathering)
+
+    def _go_on(self) -> None:
+        gathering, self._gathering = self._gathering, None
+        if gathering is not None and not gathering.done():
+            gathering.set_result(None)
 
     async def end_transaction(
         self, request: service_pb2.EndTransactionRequest, clients: NativeClients

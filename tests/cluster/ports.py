@@ -10,15 +10,15 @@ from cluster.local.plan import DevError
 from cluster.local.ports import choose_ports
 from tests.workers import worker
 
-_BASES = range(10_000, 20_000, 10)
+_BASES = range(10_000, 20_000, 20)
 
 
 def free_base_port(nodes: int) -> int:
-    """Return the first port of 2 x `nodes` consecutive free ports."""
+    """Return the first port of 3 x `nodes` consecutive free ports."""
     number, workers = worker()
-    for base in random.SystemRandom().sample(_BASES[number::workers], 50):
+    for base in random.SystemRandom().sample(_BASES[number::workers], 40):
         try:
-            return choose_ports(nodes, base)[0]
+            return choose_ports(nodes, base, of_a_node=3)[0]
         except DevError:
             continue
     raise AssertionError("no free ports")

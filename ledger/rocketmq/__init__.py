@@ -1,0 +1,31 @@
+"""Serves the clients of RocketMQ 5 over gRPC (docs/ROCKETMQ.md).
+
+A RocketMQ client talks to any node. The front of that node acts for it as a native client: it finds leaders, batches
+sends, repeats requests after a failover, and decides nothing that a broker decides. In reading order:
+
+    v2/                  the protocol, generated from proto/ledger/rocketmq/v2/
+    service.py           the methods of the protocol
+    calls.py             who makes a call
+    front.py             all parts, connected
+    native_clients.py    the native clients of each caller
+    refusals.py          the codes of refusals
+    names.py             names of topics and groups
+    topic_types.py       which messages a topic takes
+    routing.py           the queues of a topic, and what a consumer receives from
+    endpoints.py         the addresses of the nodes, in the form that each client reads
+    outgoing_message.py  a message of a client becomes one of the cluster
+    incoming_message.py  a message of the cluster becomes one for a client
+    headers.py           what the cluster keeps of a message beside its key, tag and properties
+    sending.py           sends, transactions and recalls
+    groups.py            consumer groups, which begin when a consumer names them
+    filters.py           what a consumer wants of a topic
+    members.py           the streams by which the front receives and changes leases
+    receiving.py         receives and acknowledgements
+    leases.py            leases that the node extends for push consumers
+    handles.py           the texts that name a leased or waiting message
+    sessions.py          the clients that use this node
+    telemetry.py         the stream of settings and commands
+    client_settings.py   the settings that clients are given
+"""
+
+from __future__ import annotations

@@ -1,0 +1,80 @@
+"""Tests of the messages that RocketMQ consumers get."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ledger.client.records import Message
+from ledger.rocketmq.incoming_message import FrontDelivery, incoming_message
+from ledger.rocketmq.outgoing_message import FrontLimits, outgoing_message
+from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.timed import DELIVER_AT
+
+TOPIC = pb.Resource(resource_namespace="n", name="orders")
+
+
+def stored(**given: Any) -> Message[bytes]:
+    fields: dict[str, Any] = {
+        "topic": "orders",
+        "queue": 2,
+        "offset": 9,
+        "timestamp_ms": 1_000,
+        "append_time_ms": 2_000,
+        "key": None,
+        "value": b"hello",
+        "tag": None,
+        "headers": (),
+        "term": 1,
+    }
+    return Message(**{**fields, **given})
+
+
+def test_a_message_comes_back_as_it_was_sent() -> None:
+    sent = pb.Message(topic=TOPIC, body=b"hello", user_properties={"colour": "red"})
+    system = sent.system_properties
+    system.message_id, system.tag, system.born_host, system.body_encoding = "01AB", "paid", "host", pb.GZIP
+    system.keys.extend(f"k{number}" for number in range(20))
+    system.trace_context = "trace"
+    system.born_timestamp.FromMilliseconds(1_000)
+    checked = outgoing_message(sent, "orders", FrontLimits(), 0)
+    kept = stored(
+        tag=checked.tag,
+        headers=checked.headers,
+        look_up_keys=tuple(key.encode() for key in checked.look_up_keys),
+        timestamp_ms=checked.timestamp_ms,
+    )
+    found = incoming_message(kept, TOPIC, FrontDelivery(3, "handle", 30_000))
+    got = found.system_properties
+    assert (found.topic, found.body, dict(found.user_properties)) == (TOPIC, b"hello", {"colour": "red"})
+    assert (got.message_id, got.tag, got.born_host, got.body_encoding) == ("01AB", "paid", "host", pb.GZIP)
+    assert (list(got.keys), got.trace_context) == (list(system.keys), "trace")
+    assert got.born_timestamp == system.born_timestamp
+    assert (got.queue_id, got.queue_offset, got.store_timestamp.ToMilliseconds()) == (2, 9, 2_000)
+    assert (got.delivery_attempt, got.receipt_handle, got.invisible_duration.seconds) == (3, "handle", 30)
+    assert (got.body_digest.type, got.body_digest.checksum) == (pb.MD5, hashlib.md5(b"hello").hexdigest().upper())
+    assert got.message_type == pb.NORMAL
+
+
+def test_a_message_of_a_native_client_has_its_id_and_its_key() -> None:
+    found = incoming_message(stored(key=b"customer 7", headers=(("a", b"b"),)), TOPIC, None).system_properties
+    assert (found.message_id, found.message_group, list(found.keys)) == ("orders:2:9", "customer 7", ["customer 7"])
+    assert found.message_type == pb.FIFO
+    assert not found.HasField("receipt_handle")
+
+
+def test_a_message_that_waited_tells_its_delivery_time() -> None:
+    found = incoming_message(stored(headers=((DELIVER_AT, b"1500"),)), TOPIC, None).system_properties
+    assert (found.message_type, found.delivery_timestamp.ToMilliseconds()) == (pb.DELAY, 1_500)
+
+
+def test_a_dead_letter_tells_where_it_comes_from() -> None:
+    moved = stored(topic="%DLQ%billing", headers=(("%ORIGIN", b"orders:1:5"), ("%MESSAGE_ID", b"01AB")))
+    found = incoming_message(moved, pb.Resource(name="%DLQ%billing"), None)
+    assert found.system_properties.dead_letter_queue == pb.DeadLetterQueue(topic="orders", message_id="01AB")
+    assert not found.user_properties
+
+
+def test_bytes_that_are_no_text_do_no_harm() -> None:
+    found = incoming_message(stored(key=b"\xff", headers=(("a", b"\xff"), ("%TYPE", b"\xff"))), TOPIC, None)
+    assert found.SerializeToString()
