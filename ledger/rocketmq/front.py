@@ -19,6 +19,7 @@ from ledger.rocketmq.receiving import FrontReceiving
 from ledger.rocketmq.sending import FrontSending
 from ledger.rocketmq.sessions import FrontSessions
 from ledger.rocketmq.telemetry import FrontTelemetry
+from ledger.rocketmq.transaction_checks import TransactionChecks
 
 LOOK_S = 10.0
 
@@ -50,6 +51,7 @@ class RocketmqFront:
             self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
         )
         self.sessions.on_end.append(self.receiving.end)
+        self.checks = TransactionChecks(self.sessions, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
         self.telemetry = FrontTelemetry(self.sessions, self.groups, limits)
 
@@ -59,9 +61,11 @@ class RocketmqFront:
             tasks.create_task(self.pool.run())
             tasks.create_task(self.leases.run())
             tasks.create_task(self.receiving.run())
+            tasks.create_task(self.checks.run())
             tasks.create_task(self._forget())
 
     async def close(self) -> None:
+        await self.checks.close()
         await self.receiving.close()
         await self.leases.close()
         await self.pool.close()

@@ -11,18 +11,22 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.shared.shard_link import ShardLink
+from ledger.client.shared.shard_link import Ask, ShardLink
 from ledger.client.shared.shared_message import MessageLease
 from ledger.consumer_groups import AT_THE_FIRST
 from ledger.errors import LedgerError
+from ledger.rocketmq.filters import FrontFilter
 from ledger.state.command_checks import MAX_OFFSET
 from ledger.v1 import consumer_group_pb2
 
 # Receives of one consumer at one shard at the same time. A stream takes 64 requests without an answer.
 MAX_RECEIVES = 48
+# How long the receives of a consumer that ends may take.
+END_S = 2.0
 # Requests with changes under way in one shard, and changes of one request.
 MAX_REQUESTS = 4
 MAX_CHANGES = 500
@@ -33,16 +37,15 @@ MAX_WAITING_CHANGES = 20_000
 class FrontMember:
     """A RocketMQ consumer in one group and one topic."""
 
-    def __init__(
-        self, cluster: ClusterClient, name: str, group: str, topic: RoutedTopic, tag_hashes: tuple[int, ...]
-    ) -> None:
-        """`name` is for people. `tag_hashes` are the wanted tags; empty: all messages."""
-        self.tag_hashes = tag_hashes
+    def __init__(self, cluster: ClusterClient, name: str, group: str, topic: RoutedTopic, wanted: FrontFilter) -> None:
+        """`name` is for people."""
+        self.wanted = wanted
         self.topic = topic
         # When the consumer last received, by the clock of the caller.
         self.used_s = 0.0
         # Receives under way, by shard.
         self.receives: dict[int, int] = {}
+        self.asks: dict[asyncio.Task[Any], Ask] = {}
         self._cluster = cluster
         self._name = name
         self._group = group
@@ -55,12 +58,23 @@ class FrontMember:
             link = self._links[shard] = ShardLink(self._cluster, shard, self._opening)
         return link
 
+    async def end(self) -> None:
+        """End the receives that wait: they are answered soon. Then close the streams."""
+        for ask in self.asks.values():
+            ask.cancel()
+        if self.asks:
+            await asyncio.wait([*self.asks], timeout=END_S)
+        await self.close()
+
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))
 
     def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
         wanted = consumer_group_pb2.SharedTopic(
-            topic_id=self.topic.topic_id, tag_hashes=self.tag_hashes, start_offset=AT_THE_FIRST
+            topic_id=self.topic.topic_id,
+            tag_hashes=self.wanted.tag_hashes,
+            start_offset=AT_THE_FIRST,
+            filter=self.wanted.condition,
         )
         return consumer_group_pb2.ShareOpening(
             shard=shard, consumer_group=self._group, member=self._name, topics=[wanted]

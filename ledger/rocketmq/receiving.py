@@ -17,10 +17,10 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import Ask
 from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND, SharedMessage, leased_messages
 from ledger.consumer_groups import MAX_MEMBER_LENGTH
-from ledger.errors import LedgerError
+from ledger.errors import ConsumerFencedError, LedgerError, UnknownQueueError
 from ledger.rocketmq.calls import Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
-from ledger.rocketmq.filters import tag_hashes
+from ledger.rocketmq.filters import FrontFilter, filter_of
 from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.handles import ReceiptHandle, invalid_handle
 from ledger.rocketmq.incoming_message import FrontDelivery, incoming_message
@@ -65,7 +65,7 @@ class _Wanted(NamedTuple):
     poll_ms: int
     attempt_id: int
     is_repeatable: bool
-    tags: tuple[int, ...]
+    filter: FrontFilter
 
 
 class FrontReceiving:
@@ -118,7 +118,7 @@ class FrontReceiving:
     ) -> _Wanted:
         group = group_of(request.group)
         topic = await routed_topic(clients.cluster, request.message_queue.topic)
-        tags = tag_hashes(request.filter_expression)
+        wanted_messages = filter_of(request.filter_expression)
         invisible_ms = None
         if not request.auto_renew:
             invisible_ms = _milliseconds(request.invisible_duration)
@@ -148,20 +148,20 @@ class FrontReceiving:
             poll_ms(request, call.left_s * 1000),
             xxhash.xxh3_64_intdigest(attempt.encode()) if request.attempt_id else self._new_id(),
             bool(request.attempt_id),
-            tags,
+            wanted_messages,
         )
 
     async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
-        """Return the member that the consumer is. A consumer that wants other tags than before is a new member."""
+        """Return the member that the consumer is. A consumer that wants other messages than before is a new member."""
         key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
         member = self._members.get(key)
-        if member is not None and member.tag_hashes != wanted.tags:
+        if member is not None and member.wanted != wanted.filter:
             del self._members[key]
-            await member.close()
+            await member.end()
             member = None
         if member is None:
             name = "".join(each if "!" <= each <= "~" else "_" for each in call.client_id)[:MAX_MEMBER_LENGTH]
-            member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.tags)
+            member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter)
             self._members[key] = member
         member.used_s = self._monotonic_s()
         return member
@@ -187,9 +187,11 @@ class FrontReceiving:
             asyncio.create_task(self._ask(shard, ask, member, wanted, wait_ms), name="receive of a RocketMQ consumer")
             for shard, ask in asks
         ]
-        for task in tasks:
+        for (_, ask), task in zip(asks, tasks, strict=True):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            member.asks[task] = ask
+            task.add_done_callback(lambda done: member.asks.pop(done, None))
         taken: list[asyncio.Task[list[SharedMessage[bytes]]]] = []
         try:
             waiting = set(tasks)
@@ -339,6 +341,33 @@ class FrontReceiving:
         changed = handle.changed(self._now_ms() + duration_ms)
         return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(changed))
 
+    async def forward_to_dead_letters(
+        self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, clients: NativeClients
+    ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
+        """Raises FrontRefusal, LedgerError."""
+        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
+        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
+        if self._has_ended(handle):
+            raise _ENDED
+        lease = handle.lease
+        move = consumer_group_pb2.MoveRequest(
+            shard=lease.shard,
+            consumer_group=group,
+            topic_id=lease.topic_id,
+            queue=lease.queue,
+            offset=lease.offset,
+            attempt=1,
+            give_up=True,
+            resets=lease.resets,
+            lease=lease.entry,
+        )
+        self._leases.drop(group, lease)
+        try:
+            await clients.cluster.call(lease.shard, lambda stub, seconds: stub.Move(move, timeout=seconds))
+        except (ConsumerFencedError, UnknownQueueError) as error:
+            raise _ENDED from error
+        return service_pb2.ForwardMessageToDeadLetterQueueResponse(status=ok())
+
     def _has_ended(self, handle: ReceiptHandle) -> bool:
         return 0 < handle.end_ms < self._now_ms()
 
@@ -368,7 +397,7 @@ class FrontReceiving:
         await asyncio.gather(*self._tasks, *(each.close() for each in members), return_exceptions=True)
 
     def _close_soon(self, member: FrontMember) -> None:
-        task = asyncio.get_running_loop().create_task(member.close())
+        task = asyncio.get_running_loop().create_task(member.end())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -162,5 +162,23 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
 
         return await self._answer(context, service_pb2.ChangeInvisibleDurationResponse, work)
 
+    async def ForwardMessageToDeadLetterQueue(  # noqa: N802
+        self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, context: Context
+    ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
+            return await self._front.receiving.forward_to_dead_letters(request, clients)
+
+        return await self._answer(context, service_pb2.ForwardMessageToDeadLetterQueueResponse, work)
+
+    # -- what this cluster does not have
+
+    async def SyncLiteSubscription(  # noqa: N802
+        self, request: service_pb2.SyncLiteSubscriptionRequest, context: Context
+    ) -> service_pb2.SyncLiteSubscriptionResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.SyncLiteSubscriptionResponse:
+            raise FrontRefusal(pb.UNSUPPORTED, "this cluster has no lite topics: use ordinary topics")
+
+        return await self._answer(context, service_pb2.SyncLiteSubscriptionResponse, work)
+
 
 _KNOWN_TYPES = frozenset({pb.PRODUCER, pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})

@@ -16,6 +16,7 @@ from grpc import StatusCode, aio
 from ledger.errors import LedgerError
 from ledger.rocketmq.calls import Context, FrontCall
 from ledger.rocketmq.client_settings import consumer_settings, producer_settings
+from ledger.rocketmq.filters import filter_of
 from ledger.rocketmq.groups import ATTEMPTS, FrontGroups
 from ledger.rocketmq.names import group_of, topic_of
 from ledger.rocketmq.native_clients import NativeClients
@@ -106,6 +107,8 @@ class FrontTelemetry:
         if len(subscription.subscriptions) > MAX_TOPICS:
             raise FrontRefusal(pb.BAD_REQUEST, f"a client names at most {MAX_TOPICS} topics")
         group = group_of(subscription.group)
+        for each in subscription.subscriptions:
+            filter_of(each.expression)
         topics = [await routed_topic(clients.cluster, each.topic) for each in subscription.subscriptions]
         session.type = told.client_type
         mode = self._groups.known(group) if not topics else await self._groups.require(group, clients.cluster, topics)

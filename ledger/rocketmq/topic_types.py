@@ -5,13 +5,21 @@ from __future__ import annotations
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.v2 import definition_pb2 as pb
+from ledger.topics import TopicType
 
-# A topic without a type takes messages of all types.
+# By the type of the topic. A message with a priority has no other property that a topic cares about.
+_ACCEPTED: dict[str, tuple[pb.MessageType, ...]] = {
+    TopicType.NORMAL.word: (pb.NORMAL,),
+    TopicType.FIFO.word: (pb.FIFO,),
+    TopicType.DELAY.word: (pb.DELAY,),
+    TopicType.TRANSACTION.word: (pb.TRANSACTION,),
+}
+# A topic of the type MIXED, or of a type that this version does not know.
 _ALL = (pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION, pb.PRIORITY)
 
 
 def accepted_types(topic: RoutedTopic) -> tuple[pb.MessageType, ...]:
-    return _ALL
+    return _ACCEPTED.get(topic.type, _ALL)
 
 
 def check_type(topic: RoutedTopic, kind: pb.MessageType) -> None:
@@ -26,4 +34,4 @@ def check_type(topic: RoutedTopic, kind: pb.MessageType) -> None:
 
 def is_fifo(topic: RoutedTopic) -> bool:
     """Return True if new groups that consume the topic have order by key."""
-    return False
+    return topic.type == TopicType.FIFO.word

@@ -211,7 +211,7 @@ class AcknowledgeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class MoveRequest(_message.Message):
-    __slots__ = ("shard", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up", "resets")
+    __slots__ = ("shard", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up", "resets", "lease")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +221,7 @@ class MoveRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GIVE_UP_FIELD_NUMBER: _ClassVar[int]
     RESETS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     shard: int
     consumer_group: str
     topic_id: int
@@ -230,7 +231,8 @@ class MoveRequest(_message.Message):
     attempt: int
     give_up: bool
     resets: int
-    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ..., resets: _Optional[int] = ...) -> None: ...
+    lease: int
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ..., resets: _Optional[int] = ..., lease: _Optional[int] = ...) -> None: ...
 
 class MoveResponse(_message.Message):
     __slots__ = ("error",)

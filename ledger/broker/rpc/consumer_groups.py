@@ -147,7 +147,11 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
             attempt=request.attempt,
             give_up=request.give_up,
         )
-        moving = self._consumptions.require(request.shard).claims.move(wanted)
+        consumption = self._consumptions.require(request.shard)
+        if request.lease:
+            moving = consumption.turns.give_up(wanted, request.lease)
+        else:
+            moving = consumption.claims.move(wanted)
         if moving is not None:
             await asyncio.shield(moving)
 

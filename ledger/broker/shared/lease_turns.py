@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.moved_batch import MessageMove
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared.dead_letters import MAX_MOVES, DeadLetters
 from ledger.broker.shared.filter_look_ahead import FilterLookAhead
@@ -161,6 +162,24 @@ class LeaseTurns:
         self._requests.append(request)
         self._count_changes(len(request.changes))
         self._news.set()
+
+    def give_up(self, wanted: MessageMove, lease: int) -> asyncio.Future[Committed] | None:
+        """Move a message that a member has leased to the dead letters of the group. Return a future that ends with the
+        commit, or None if the message is settled already. Raises LedgerError if the lease has ended."""
+        self._replica.check_leads(0)
+        if not wanted.give_up:
+            raise InvalidArgumentError("A message of a shared group can be moved to the dead letters only.")
+        queue = TopicQueueId(wanted.topic_id, wanted.queue)
+        window = self._replica.state.shared.leases.window(wanted.consumer_group, queue)
+        if window is not None and window.settled(wanted.offset, 1, wanted.resets):
+            return None
+        slot = None if window is None else window.slot(wanted.offset)
+        if window is None or slot is None or window.resets != wanted.resets or int(slot["lease"]) != lease:
+            raise ConsumerFencedError("The lease of this message has ended, or another member has the message.")
+        moved = self._dead_letters.move(wanted.consumer_group, queue, wanted.offset, int(slot["attempts"]))
+        if moved is None:
+            raise BusyError("The message cannot be moved to the dead letters now: try again.")
+        return moved
 
     async def wait_for_room(self) -> None:
         """Wait while too many changes wait."""

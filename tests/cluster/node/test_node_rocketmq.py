@@ -298,6 +298,107 @@ async def test_a_transaction_is_committed_or_rolled_back(client: RawClient) -> N
         assert code(await client.call("EndTransaction", request)) == "INVALID_TRANSACTION_ID"
 
 
+async def test_a_condition_decides_which_messages_are_received(client: RawClient) -> None:
+    for price in ("5", "50", "none"):
+        await client.sent("orders", price.encode(), properties={"price": price})
+    wanted = pb.FilterExpression(type=pb.SQL, expression="price > 10")
+    (message,) = await client.some("billing", "orders", 1, expression=wanted)
+    assert message.body == b"50"
+    answers = await client.receive("billing", "orders", expression=pb.FilterExpression(type=pb.SQL, expression="a >"))
+    assert answers[0].status.code == pb.ILLEGAL_FILTER_EXPRESSION
+
+
+async def test_a_topic_takes_only_messages_of_its_type(fleet: Fleet, client: RawClient) -> None:
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.create_topic("ordered", 1, type="fifo")
+    route = await client.call("QueryRoute", service_pb2.QueryRouteRequest(topic=resource("ordered")))
+    assert list(route.message_queues[0].accept_message_types) == [pb.FIFO]
+    assert code(await client.send(client.message("ordered"))) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert code(await client.send(client.message("ordered", message_group="a"))) == "OK"
+
+
+async def test_a_group_that_begins_with_a_fifo_topic_has_order_by_message_group(
+    fleet: Fleet, client: RawClient
+) -> None:
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.create_topic("ordered", 1, type="fifo")
+    async with client.telemetry(consumer_settings("ordering", "ordered")) as stream:
+        assert stream.settings.subscription.fifo
+    for number in range(3):
+        await client.sent("ordered", b"%d" % number, message_group="a")
+    await client.sent("ordered", b"other", message_group="b")
+    found = await client.some("ordering", "ordered", 2, batch=1, invisible_s=None)
+    assert sorted(message.body for message in found) == [b"0", b"other"]
+    assert await client.messages("ordering", "ordered", batch=1, invisible_s=None) == []
+    (first,) = [message for message in found if message.body == b"0"]
+    assert code(await client.ack("ordering", "ordered", first)) == "OK"
+    (second,) = await client.some("ordering", "ordered", 1, batch=1, invisible_s=None)
+    assert second.body == b"1"
+
+
+async def test_a_message_is_moved_to_the_dead_letters(fleet: Fleet, client: RawClient) -> None:
+    entry = await client.sent("orders", b"bad", properties={"colour": "red"})
+    (message,) = await client.some("billing", "orders", 1)
+    request = service_pb2.ForwardMessageToDeadLetterQueueRequest(
+        group=resource("billing"),
+        topic=resource("orders"),
+        receipt_handle=message.system_properties.receipt_handle,
+        message_id=entry.message_id,
+        delivery_attempt=1,
+        max_delivery_attempts=1,
+    )
+    assert code(await client.call("ForwardMessageToDeadLetterQueue", request)) == "OK"
+    assert code(await client.call("ForwardMessageToDeadLetterQueue", request)) == "OK"  # after a lost answer
+    (dead,) = await client.some("mourners", "%DLQ%billing", 1)
+    assert (dead.body, dict(dead.user_properties)["colour"]) == (b"bad", "red")
+    assert dead.system_properties.dead_letter_queue == pb.DeadLetterQueue(topic="orders", message_id=entry.message_id)
+    assert await client.messages("mourners", "%DLQ%billing") == []
+    request.receipt_handle = "garbage"
+    assert code(await client.call("ForwardMessageToDeadLetterQueue", request)) == "INVALID_RECEIPT_HANDLE"
+
+
+async def test_the_producer_of_a_topic_is_asked_for_an_orphaned_transaction(fleet: Fleet, tmp_path: Path) -> None:
+    await fleet.stop()
+    quick = {"transaction_check_after_s": 0.2, "transaction_check_every_s": 1.0}
+    fleet.override(1, rocketmq=fleet.settings(1).rocketmq, **quick)
+    await fleet.start()
+    await fleet.leader()
+    async with (
+        RawClient(fleet.settings(1).rocketmq) as client,
+        client.telemetry(producer_settings("orders")) as stream,
+        asyncio.timeout(30),
+    ):
+        entry = await client.sent("orders", b"half", message_type=pb.TRANSACTION, tag="paid")
+        command = (await stream.read()).recover_orphaned_transaction_command
+        assert command.transaction_id == entry.transaction_id
+        assert (command.message.body, command.message.system_properties.tag) == (b"half", "paid")
+        assert command.message.system_properties.message_id == entry.message_id
+        assert command.message.system_properties.body_digest.checksum
+        request = service_pb2.EndTransactionRequest(
+            topic=command.message.topic,
+            message_id=command.message.system_properties.message_id,
+            transaction_id=command.transaction_id,
+            resolution=pb.COMMIT,
+            source=pb.SOURCE_SERVER_CHECK,
+        )
+        assert code(await client.call("EndTransaction", request)) == "OK"
+        (message,) = await client.some("billing", "orders", 1)
+        assert message.body == b"half"
+
+
+async def test_the_waiting_receive_of_a_client_that_ends_is_answered_at_once(client: RawClient) -> None:
+    waiting = asyncio.create_task(client.receive("billing", "orders", poll_s=20, timeout_s=30))
+    await asyncio.sleep(1)
+    begun = time.monotonic()
+    await client.call("NotifyClientTermination", service_pb2.NotifyClientTerminationRequest(group=resource("billing")))
+    assert (await waiting)[0].status.code == pb.MESSAGE_NOT_FOUND
+    assert time.monotonic() - begun < 5
+
+
+async def test_lite_topics_are_refused(client: RawClient) -> None:
+    assert code(await client.call("SyncLiteSubscription", service_pb2.SyncLiteSubscriptionRequest())) == "UNSUPPORTED"
+
+
 async def test_sends_and_acknowledgements_of_one_turn_share_proposals(fleet: Fleet, client: RawClient) -> None:
     """Here without gRPC, which hands over requests one by one."""
     ports = fleet.running[1]._rocketmq
