@@ -60,6 +60,20 @@ async def test_a_leap_of_the_wall_clock_ends_and_lengthens_no_lease(leap_ms: int
     assert offsets(await member.receive()) == [0]
 
 
+async def test_a_wall_clock_that_catches_up_in_small_steps_ends_no_lease() -> None:
+    """Answers of voters that take longer and longer, and then shorter, let the time of a majority move like this."""
+    leader = LeasingLeader()
+    leader.send(1)
+    member = leader.member()
+    await member.receive(lease_ms=3_000)
+    for _ in range(29):
+        leader.pass_ms(100)
+        leader.now_ms += 200
+        assert await member.receive(wait_s=0) == []
+    leader.pass_ms(100)
+    assert offsets(await member.receive()) == [0]
+
+
 async def test_leaders_that_change_again_and_again_while_wall_clocks_leap_end_no_lease() -> None:
     leader = LeasingLeader()
     leader.send(1)
