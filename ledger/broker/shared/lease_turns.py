@@ -61,6 +61,8 @@ MAX_UNSENT_BYTES = 64 << 20
 RETRY_S = 0.25
 # If too many fetches wait on this node, new messages are noticed after this time.
 BUSY_S = 0.05
+# The longest sleep. Other commands, such as a reset, can free messages while a leader sleeps.
+LONGEST_SLEEP_S = 1.0
 # The shortest sleep before leases are looked at again.
 SHORTEST_SLEEP_S = 0.005
 # Batches that are read and cut before other requests get their turn.
@@ -423,7 +425,8 @@ class LeaseTurns:
         except BusyError:
             pause_s = BUSY_S if pause_s is None else min(pause_s, BUSY_S)
         try:
-            await asyncio.wait(waiters, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            timeout_s = None if pause_s is None else min(pause_s, LONGEST_SLEEP_S)
+            await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for waiter in waiters:
                 waiter.cancel()
