@@ -28,7 +28,7 @@ from ledger.batch.timed import check_time_columns
 from ledger.batch.transactions import check_transaction_columns
 from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
-from ledger.limits import MAX_LOOK_UP_KEYS, validate_headers, validate_look_up_keys
+from ledger.limits import MAX_HEADERS, MAX_HEADERS_BYTES, MAX_LOOK_UP_KEYS, validate_all_headers, validate_look_up_keys
 
 # Bytes of a batch that are not bodies of messages: offsets, hashes, keys, tags and headers.
 BATCH_OVERHEAD_BYTES = 1 << 20
@@ -96,7 +96,11 @@ def _check_headers(column: HeaderColumn) -> None:
     """Raise TooManyHeadersError or HeadersTooLargeError if any message of the batch exceeds the limits on headers."""
     edges = column.offsets
     bytes_before = column.names.offsets[edges].astype(np.int64) + column.values.offsets[edges]
-    validate_headers(int(np.diff(edges).max()), int(np.diff(bytes_before).max()))
+    counts, sizes = np.diff(edges), np.diff(bytes_before)
+    large = np.flatnonzero((counts > MAX_HEADERS) | (sizes > MAX_HEADERS_BYTES))
+    each = np.diff(column.names.offsets.astype(np.int64)) + np.diff(column.values.offsets.astype(np.int64))
+    for first, end in zip(edges[large].tolist(), edges[large + 1].tolist(), strict=True):
+        validate_all_headers(column.names.some(range(first, end)), each[first:end].tolist())
 
 
 def check_integrity(data: bytes, header: BatchHeader) -> None:

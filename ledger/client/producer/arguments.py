@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
-from ledger.limits import validate_headers, validate_look_up_keys
+from ledger.limits import validate_all_headers, validate_look_up_keys
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
@@ -116,7 +116,8 @@ def checked_headers(headers: GivenHeaders) -> Headers | None:
         return None
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     checked = tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
-    validate_headers(len(checked), sum(len(name.encode()) + len(value) for name, value in checked))
+    names = [name.encode() for name, _ in checked]
+    validate_all_headers(names, [len(name) + len(value) for name, (_, value) in zip(names, checked, strict=True)])
     return checked
 
 

@@ -395,6 +395,15 @@ async def test_the_waiting_receive_of_a_client_that_ends_is_answered_at_once(cli
     assert time.monotonic() - begun < 5
 
 
+async def test_as_many_properties_as_allowed_have_room_beside_what_the_front_adds(client: RawClient) -> None:
+    properties = {f"p{number:03}": "x" * 110 for number in range(128)}
+    keys = [f"key-{number}" for number in range(20)]
+    await client.sent("orders", properties=properties, keys=keys, born_host="h", trace_context="t", tag="a")
+    (message,) = await client.some("billing", "orders", 1)
+    assert dict(message.user_properties) == properties
+    assert list(message.system_properties.keys) == keys
+
+
 async def test_lite_topics_are_refused(client: RawClient) -> None:
     assert code(await client.call("SyncLiteSubscription", service_pb2.SyncLiteSubscriptionRequest())) == "UNSUPPORTED"
 
