@@ -7,7 +7,7 @@ kind of error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -59,13 +59,16 @@ class RocketmqPorts:
         limits = FrontLimits(
             min(MAX_BODY_BYTES, settings.max_message_bytes), round(settings.rocketmq_max_delay_hours * 3_600_000)
         )
+        offsets_s = [round(hours * 3600) for hours in settings.rocketmq_utc_offsets_hours]
         self.front = RocketmqFront(
             FrontRuntime(
                 runtime.now_ms,
                 runtime.monotonic_s,
                 runtime.chance,
                 lambda: (addresses() or settings.addresses).values(),
-                partial(_prove, access, runtime),
+                partial(
+                    _prove, access, runtime, [round(hours * 3600) for hours in settings.rocketmq_utc_offsets_hours]
+                ),
                 partial(_environment, access, runtime, dialer, addresses),
                 GroupLookup(replicas),
             ),
@@ -116,7 +119,9 @@ class RocketmqPorts:
         await self.front.close()
 
 
-def _prove(access: NodeAccess, runtime: Runtime, headers: Mapping[str, str], is_tls: bool) -> Caller:
+def _prove(
+    access: NodeAccess, runtime: Runtime, utc_offsets_s: Sequence[int], headers: Mapping[str, str], is_tls: bool
+) -> Caller:
     """Return who signed the headers of a call. Raises AuthenticationError."""
     if access.authorizer is None:
         return ANYBODY
@@ -126,6 +131,7 @@ def _prove(access: NodeAccess, runtime: Runtime, headers: Mapping[str, str], is_
         access.authorizer.access,
         runtime.now_ms(),
         is_tls=is_tls,
+        utc_offsets_s=utc_offsets_s,
     )
 
 

@@ -173,6 +173,12 @@ class NodeSettings(BaseSettings):
     # How many hours ahead RocketMQ clients may set a delivery time.
     rocketmq_max_delay_hours: float = Field(default=24.0, gt=0, le=MAX_DELAY_DAYS * 24, allow_inf_nan=False)
 
+    # The offsets from UTC, in hours, of RocketMQ clients that sign their local time as if it were UTC, as several of
+    # the official clients do. Each offset is a time at which a copied signature is accepted once more.
+    rocketmq_utc_offsets_hours: Annotated[
+        tuple[Annotated[float, Field(ge=-14, le=14, allow_inf_nan=False)], ...], NoDecode, BeforeValidator(_split_list)
+    ] = Field(default=(0.0,), min_length=1, max_length=16)
+
     # -- who may do what
 
     # The certificate of this node, its key, and the authorities that sign the certificates of nodes and users, all PEM.

@@ -1,7 +1,7 @@
 """Verifies the signature by which RocketMQ's clients prove who they are.
 
     authorization     MQv2-HMAC-SHA1 Credential=ACCESS_KEY/..., SignedHeaders=x-mq-date-time, Signature=HEX
-    x-mq-date-time    20260102T030405Z
+    x-mq-date-time    20260102T030405Z, or 2026-01-02T03:04:05.678+00:00
 
 The signature is an HMAC-SHA1 over the text of the date only. It says nothing about the request or the connection, so
 whoever has seen it can repeat it. Therefore a node accepts it only over TLS, and only within five minutes of its date.
@@ -27,6 +27,9 @@ MAX_HEADER_CHARACTERS = 1_024
 REFUSED = "the access key, its secret or the date of the signature is wrong"
 
 _DATE = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
+# As RocketMQ's client for Rust writes it.
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_ISO_FRACTION = re.compile(r"(\.\d{1,6})\d*")
 _SIGNATURE = re.compile(r"[0-9A-Fa-f]{40}", re.ASCII)
 
 
@@ -73,10 +76,14 @@ def is_signed(
 
 
 def _is_near(date: str, now_ms: int, utc_offsets_s: Sequence[int]) -> bool:
-    if not _DATE.fullmatch(date):
-        return False
     try:
-        told_s = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
-    except ValueError:
+        if _DATE.fullmatch(date):
+            told_s = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+        elif _ISO_DATE.fullmatch(date):  # it names its offset from UTC
+            told_s = datetime.fromisoformat(_ISO_FRACTION.sub(r"\1", date)).timestamp()
+            return abs(told_s - now_ms / 1000) <= WINDOW_S
+        else:
+            return False
+    except (ValueError, OverflowError):
         return False
     return any(abs(told_s - offset_s - now_ms / 1000) <= WINDOW_S for offset_s in utc_offsets_s)

@@ -8,6 +8,7 @@ reads the log alone learns nothing. A new password of the user ends the secret.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Protocol
 
 from ledger.access.rocketmq import REFUSED, is_signed, read_signature
@@ -61,14 +62,24 @@ class RocketmqSecrets:
         """Raises UnknownUserError."""
         await self._users.change(SetRocketmqSecret(name, b""))
 
-    def prove(self, authorization: str, date: str, access: AccessTable, now_ms: int, *, is_tls: bool) -> Caller:
-        """Return the user who signed the date, from the headers `authorization` and `x-mq-date-time` of a call. Raises
+    def prove(
+        self,
+        authorization: str,
+        date: str,
+        access: AccessTable,
+        now_ms: int,
+        *,
+        is_tls: bool,
+        utc_offsets_s: Sequence[int] = (0,),
+    ) -> Caller:
+        """Return the user who signed the date, from the headers `authorization` and `x-mq-date-time` of a call.
+        `utc_offsets_s` lists the offsets of clients that write their local time as if it were UTC. Raises
         AuthenticationError, always with the same text."""
         signature = read_signature(authorization)
         user = access.users.get(signature.access_key)
         secret = self._secret_of(signature.access_key, user.rocketmq_secret if user is not None else b"")
         # The signature of a user without a secret is compared too, so the time does not tell whether the user exists.
-        right = is_signed(signature, date, secret or secrets.token_urlsafe(SECRET_BYTES), now_ms)
+        right = is_signed(signature, date, secret or secrets.token_urlsafe(SECRET_BYTES), now_ms, utc_offsets_s)
         if user is None or not secret or not right or not is_tls:
             raise AuthenticationError(REFUSED)
         return Caller(user.name, user.since)
