@@ -66,9 +66,7 @@ class RocketmqPorts:
                 runtime.monotonic_s,
                 runtime.chance,
                 lambda: (addresses() or settings.addresses).values(),
-                partial(
-                    _prove, access, runtime, [round(hours * 3600) for hours in settings.rocketmq_utc_offsets_hours]
-                ),
+                partial(_prove, access, runtime, offsets_s),
                 partial(_environment, access, runtime, dialer, addresses),
                 GroupLookup(replicas),
             ),

@@ -21,7 +21,9 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     filters.py           what a consumer wants of a topic
     members.py           the streams by which the front receives and changes leases
     receiving.py         receives and acknowledgements
+    pulling.py           reads of one queue by offsets, and the offsets of groups
     leases.py            leases that the node extends for push consumers
+    durations.py         durations that clients send
     handles.py           the texts that name a leased or waiting message
     sessions.py          the clients that use this node
     transaction_checks.py  asks producers how transactions ended

@@ -15,6 +15,7 @@ from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.leases import FrontLeases
 from ledger.rocketmq.native_clients import NativePool
 from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.pulling import FrontPulling
 from ledger.rocketmq.receiving import FrontReceiving
 from ledger.rocketmq.sending import FrontSending
 from ledger.rocketmq.sessions import FrontSessions
@@ -51,6 +52,7 @@ class RocketmqFront:
             self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
         )
         self.sessions.on_end.append(self.receiving.end)
+        self.pulling = FrontPulling(self.groups)
         self.checks = TransactionChecks(self.sessions, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
         self.telemetry = FrontTelemetry(self.sessions, self.groups, limits)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import xxhash
-from google.protobuf.duration_pb2 import Duration
 
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import Ask
@@ -20,6 +19,7 @@ from ledger.consumer_groups import MAX_MEMBER_LENGTH
 from ledger.errors import ConsumerFencedError, LedgerError, UnknownQueueError
 from ledger.rocketmq.calls import Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
+from ledger.rocketmq.durations import milliseconds
 from ledger.rocketmq.filters import FrontFilter, filter_of
 from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.handles import ReceiptHandle, invalid_handle
@@ -48,8 +48,6 @@ MAX_POLLS = 20_000
 # Members that have not received for this time are closed.
 IDLE_S = 90.0
 LOOK_S = 10.0
-# The bound of the type Duration.
-_MAX_DURATION_S = 315_576_000_000
 
 _MemberKey = tuple[str, str, str, int]
 
@@ -121,7 +119,7 @@ class FrontReceiving:
         wanted_messages = filter_of(request.filter_expression)
         invisible_ms = None
         if not request.auto_renew:
-            invisible_ms = _milliseconds(request.invisible_duration)
+            invisible_ms = milliseconds(request.invisible_duration)
             if not MIN_INVISIBLE_MS <= invisible_ms <= MAX_INVISIBLE_MS:
                 raise FrontRefusal(
                     pb.ILLEGAL_INVISIBLE_TIME,
@@ -325,7 +323,7 @@ class FrontReceiving:
     ) -> service_pb2.ChangeInvisibleDurationResponse:
         """Raises FrontRefusal, LedgerError."""
         group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
-        duration_ms = _milliseconds(request.invisible_duration)
+        duration_ms = milliseconds(request.invisible_duration)
         if not 0 <= duration_ms <= MAX_INVISIBLE_MS:
             raise FrontRefusal(
                 pb.ILLEGAL_INVISIBLE_TIME, f"the invisible duration is 0 to {MAX_INVISIBLE_MS // 3_600_000} h"
@@ -413,18 +411,10 @@ def _parsed(text: str, group: str, topic: RoutedTopic) -> ReceiptHandle | FrontR
         return refusal
 
 
-def _milliseconds(duration: Duration) -> int:
-    """Return the length of a duration, or -1 if it is negative or out of the bounds of its type."""
-    seconds, nanos = duration.seconds, duration.nanos
-    if not 0 <= seconds <= _MAX_DURATION_S or not 0 <= nanos < 1_000_000_000:
-        return -1
-    return int(seconds * 1000 + nanos // 1_000_000)
-
-
 def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:
     """Return how long a receive waits for messages. `left_ms` is the time until the client gives up. Raises
     FrontRefusal if the time is too short to wait."""
-    told = _milliseconds(request.long_polling_timeout) if request.HasField("long_polling_timeout") else MAX_POLL_MS
+    told = milliseconds(request.long_polling_timeout) if request.HasField("long_polling_timeout") else MAX_POLL_MS
     wanted = min(max(told, MIN_POLL_MS), MAX_POLL_MS)
     if wanted <= left_ms:
         return round(min(wanted, max(left_ms - ANSWER_MS, 0)))

@@ -170,6 +170,43 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
 
         return await self._answer(context, service_pb2.ForwardMessageToDeadLetterQueueResponse, work)
 
+    # -- consumers that keep offsets
+
+    async def PullMessage(  # noqa: N802
+        self, request: service_pb2.PullMessageRequest, context: Context
+    ) -> None:
+        try:
+            call, clients = await self._begin(context)
+            await self._front.pulling.pull(request, call, clients, context)
+        except FrontRefusal as refusal:
+            await context.write(service_pb2.PullMessageResponse(status=refusal.status))
+        except LedgerError as error:
+            await context.write(service_pb2.PullMessageResponse(status=refusal_of(error).status))
+
+    async def QueryOffset(  # noqa: N802
+        self, request: service_pb2.QueryOffsetRequest, context: Context
+    ) -> service_pb2.QueryOffsetResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.QueryOffsetResponse:
+            return await self._front.pulling.query_offset(request, clients)
+
+        return await self._answer(context, service_pb2.QueryOffsetResponse, work)
+
+    async def GetOffset(  # noqa: N802
+        self, request: service_pb2.GetOffsetRequest, context: Context
+    ) -> service_pb2.GetOffsetResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.GetOffsetResponse:
+            return await self._front.pulling.get_offset(request, clients)
+
+        return await self._answer(context, service_pb2.GetOffsetResponse, work)
+
+    async def UpdateOffset(  # noqa: N802
+        self, request: service_pb2.UpdateOffsetRequest, context: Context
+    ) -> service_pb2.UpdateOffsetResponse:
+        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.UpdateOffsetResponse:
+            return await self._front.pulling.update_offset(request, clients)
+
+        return await self._answer(context, service_pb2.UpdateOffsetResponse, work)
+
     # -- what this cluster does not have
 
     async def SyncLiteSubscription(  # noqa: N802

@@ -404,6 +404,37 @@ async def test_as_many_properties_as_allowed_have_room_beside_what_the_front_add
     assert list(message.system_properties.keys) == keys
 
 
+async def test_a_queue_is_read_by_offsets_and_a_group_keeps_its_offset(client: RawClient) -> None:
+    for number in range(5):
+        await client.sent("orders", b"%d" % number, message_group="one queue")
+    (first,) = await client.some("looking", "orders", 1, batch=1)
+    queue = pb.MessageQueue(topic=resource("orders"), id=first.system_properties.queue_id)
+
+    async def pull(offset: int, **given: Any) -> list[service_pb2.PullMessageResponse]:
+        request = service_pb2.PullMessageRequest(
+            group=resource("pulling"), message_queue=queue, offset=offset, **{"batch_size": 32, **given}
+        )
+        return [each async for each in client.stub.PullMessage(request, metadata=client.metadata, timeout=20)]
+
+    answers = await pull(1, batch_size=2)
+    assert [each.message.body for each in answers[1:-1]] == [b"1", b"2"]
+    assert answers[-1].next_offset == 3
+    end = await pull(5)
+    assert (end[0].status.code, end[-1].next_offset) == (pb.MESSAGE_NOT_FOUND, 5)
+    assert [each.status.code for each in await pull(99)] == [pb.ILLEGAL_OFFSET]
+    for policy, expected in ((pb.BEGINNING, 0), (pb.END, 5), (pb.TIMESTAMP, 0)):
+        query = service_pb2.QueryOffsetRequest(message_queue=queue, query_offset_policy=policy)
+        assert (await client.call("QueryOffset", query)).offset == expected
+    get = service_pb2.GetOffsetRequest(group=resource("pulling"), message_queue=queue)
+    assert code(await client.call("GetOffset", get)) == "OFFSET_NOT_FOUND"
+    update = service_pb2.UpdateOffsetRequest(group=resource("pulling"), message_queue=queue, offset=3)
+    assert code(await client.call("UpdateOffset", update)) == "OK"
+    answer = await client.call("GetOffset", get)
+    assert (code(answer), answer.offset) == ("OK", 3)
+    update.offset = -1
+    assert code(await client.call("UpdateOffset", update)) == "ILLEGAL_OFFSET"
+
+
 async def test_lite_topics_are_refused(client: RawClient) -> None:
     assert code(await client.call("SyncLiteSubscription", service_pb2.SyncLiteSubscriptionRequest())) == "UNSUPPORTED"
 
