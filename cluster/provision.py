@@ -1,4 +1,4 @@
-"""Makes the files of a new secured cluster: an authority, certificates of nodes, and the administrator's password.
+"""Makes the files of a new secured cluster: an authority, certificates of nodes, a password and a key.
 
     AUTHORITY/
       ca.pem, ca.key          the authority; no node needs its key
@@ -6,6 +6,7 @@
       ca.pem                  for nodes and clients
       node-1.pem, node-1.key  the certificate of each node
       admin.password          the password of the first administrator
+      secrets.key             the key that encrypts users' RocketMQ secrets in the log
 
 What is there already is kept, so the same call can be repeated at each start. A certificate is issued anew if it ends
 soon, if its host names have changed, or if another authority has signed it.
@@ -24,8 +25,10 @@ from cryptography.exceptions import InvalidSignature
 
 from cluster.authority import Authority, AuthorityError, new_authority, read_authority, write_pair
 from cluster.private_file import write_private
+from raft.transport.cluster_secret import new_secret
 
 PASSWORD_FILE = "admin.password"
+SECRETS_KEY_FILE = "secrets.key"
 # A certificate is issued anew when it ends within this time.
 RENEW_DAYS = 60
 _PASSWORD_BYTES = 18
@@ -44,6 +47,9 @@ def provision(authority: Path, directory: Path, cluster: str, nodes: Mapping[int
         if not (directory / PASSWORD_FILE).exists():
             write_private(directory / PASSWORD_FILE, secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
             made.append(PASSWORD_FILE)
+        if not (directory / SECRETS_KEY_FILE).exists():
+            write_private(directory / SECRETS_KEY_FILE, new_secret() + "\n")
+            made.append(SECRETS_KEY_FILE)
     except OSError as error:
         raise AuthorityError(f"{error.filename or directory} cannot be written: {error.strerror}") from error
     for node, hosts in sorted(nodes.items()):

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from cluster.authority import AuthorityError, read_authority, write_pair
 from cluster.node.security.certificates import CertificateFiles, read_certificates
-from cluster.provision import PASSWORD_FILE, RENEW_DAYS, provision
+from cluster.provision import PASSWORD_FILE, RENEW_DAYS, SECRETS_KEY_FILE, provision
 
 HOSTS = {1: ["node-1", "localhost", "127.0.0.1"], 2: ["node-2", "localhost"]}
 
@@ -27,14 +27,14 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 def test_it_makes_what_the_nodes_need_and_no_key_of_the_authority(places: tuple[Path, Path]) -> None:
     authority, directory = places
     made = provision(authority, directory, "test", HOSTS)
-    assert made == ["ca.pem", PASSWORD_FILE, "node-1.pem", "node-2.pem"]
+    assert made == ["ca.pem", PASSWORD_FILE, SECRETS_KEY_FILE, "node-1.pem", "node-2.pem"]
     assert sorted(contents(directory)) == [
-        PASSWORD_FILE, "ca.pem", "node-1.key", "node-1.pem", "node-2.key", "node-2.pem",
+        PASSWORD_FILE, "ca.pem", "node-1.key", "node-1.pem", "node-2.key", "node-2.pem", SECRETS_KEY_FILE,
     ]  # fmt: skip
     for node in HOSTS:
         files = (directory / f"node-{node}.pem", directory / f"node-{node}.key", directory / "ca.pem")
         read_certificates(CertificateFiles(*files))
-    for name in (PASSWORD_FILE, "node-1.key"):
+    for name in (PASSWORD_FILE, SECRETS_KEY_FILE, "node-1.key"):
         assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600
 
 

@@ -106,7 +106,11 @@ class Attack:
         path, status, text = path_of(method), "OK", ""
         channel, metadata = caller.channel(number), (*caller.metadata(number), *more)
         try:
-            if method.client_streaming:
+            if method.server_streaming and not method.client_streaming:
+                call = cast(Any, channel.unary_stream(path))(requests[0], timeout=CALL_S, metadata=metadata)
+                while await call.read() is not aio.EOF:
+                    pass
+            elif method.client_streaming:
                 await _stream(channel.stream_stream(path), requests, metadata, random)
             else:
                 answer = await cast(Any, channel.unary_unary(path))(requests[0], timeout=CALL_S, metadata=metadata)

@@ -60,7 +60,13 @@ class HostileMessages:
         is_message = field.type == FieldDescriptor.TYPE_MESSAGE
         if is_message and nested >= _MOST_NESTED:
             return
-        if field.is_repeated:
+        if is_message and cast("Descriptor", field.message_type).GetOptions().map_entry:
+            entry = cast(Any, self.message(cast("Descriptor", field.message_type), nested + 1))
+            if isinstance(entry.value, Message):
+                getattr(message, field.name)[entry.key].CopyFrom(entry.value)
+            else:
+                getattr(message, field.name)[entry.key] = entry.value
+        elif field.is_repeated:
             count = self._random.choice((0, 1, 1, 2, 3, 3, 40 if is_message else 500))
             values = [self._value(field, nested) for _ in range(count)]
             getattr(message, field.name).extend(values)

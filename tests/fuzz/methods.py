@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
+from ledger.rocketmq.v2 import service_pb2
 from ledger.v1 import (
     broker_pb2,
     consumer_group_operations_pb2,
@@ -37,6 +38,11 @@ def name_server_methods() -> list[MethodDescriptor]:
     """Return the methods of a name server."""
     shared = [method for method in methods() if path_of(method) in _OF_A_NAME_SERVER]
     return [*_methods_of(nameserver_pb2.DESCRIPTOR), *shared]
+
+
+def rocketmq_methods() -> list[MethodDescriptor]:
+    """Return the methods of a node's port for RocketMQ clients."""
+    return _methods_of(service_pb2.DESCRIPTOR)
 
 
 def path_of(method: MethodDescriptor) -> str:

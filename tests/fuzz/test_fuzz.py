@@ -36,7 +36,7 @@ from tests.fuzz.defects import read_defects
 from tests.fuzz.harness import NODES, SECONDS, SEED, Load, assert_unharmed, attack, batch_for, judge
 from tests.fuzz.hostile_values import Plausible
 from tests.fuzz.http_attack import HttpAttack
-from tests.fuzz.methods import methods, name_server_methods, path_of
+from tests.fuzz.methods import methods, name_server_methods, path_of, rocketmq_methods
 from tests.fuzz.name_server import name_server, routes_of
 
 REPLAY = os.environ.get("FUZZ_REPLAY", "")
@@ -117,23 +117,31 @@ async def attack_open(cluster: DevCluster, names: str, name_server_pid: int, loa
     async with AsyncExitStack() as stack:
         client = Caller("client", open_plain, cluster.bootstrap.split(","))
         stranger = Caller("stranger of the name server", open_plain, [names], may={"/ledger.v1.Broker/GetRoute"})
-        for caller in (client, stranger):
+        rocketmq = Caller(
+            "rocketmq client",
+            open_plain,
+            [node.rocketmq for node in nodes],
+            metadata=(("x-mq-client-id", "fuzz"), ("x-mq-language", "PYTHON")),
+        )
+        for caller in (client, stranger, rocketmq):
             await caller.connect(stack)
         attacks: list[Attack | HttpAttack] = [
             Attack(SEED, "open", [client], methods(), values),
             Attack(f"{SEED}/names", "open", [stranger], name_server_methods(), values),
+            Attack(f"{SEED}/rocketmq", "open", [rocketmq], rocketmq_methods(), values),
             HttpAttack(SEED, "open", [node.http for node in nodes]),
         ]
         async with load:
             await strike("open", attacks, [*(node.pid for node in nodes), name_server_pid], 0.4)
     assert await routes_of(names) == registered, "the name server names the same nodes"
-    judge(attacks, called_by((client, methods()), (stranger, name_server_methods())))
+    targets = ((client, methods()), (stranger, name_server_methods()), (rocketmq, rocketmq_methods()))
+    judge(attacks, called_by(*targets))
 
 
 def test_hostile_calls_harm_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, history = DevCluster(tmp_path / "cluster"), tmp_path / "history.jsonl"
     base_port = free_base_port(NODES + 1)
-    names = f"127.0.0.1:{base_port + 2 * NODES}"
+    names = f"127.0.0.1:{base_port + 3 * NODES}"
     monkeypatch.setenv("LEDGERMQ_NAMESERVERS", names)
     pids = [state.pid for state in cluster.start(NODES, base_port=base_port, shards=2)]
     load = Load(cluster, history)
