@@ -8,6 +8,7 @@ from random import Random
 
 from chaos.sim.stack.shared_truth import GROUP, MAX_ATTEMPTS, SharedTruth
 from chaos.sim.stack.transaction_load import ProgramLoad, ProgramProcess
+from chaos.sim.stack.window_truth import WindowTruth
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.lifetime import within
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
@@ -17,6 +18,8 @@ from ledger.errors import LedgerError
 AGAIN_S = 0.5
 # How many messages a member gives up, does not come back to, or needs more time for.
 GIVES_UP, HANGS, EXTENDS = 0.1, 0.1, 0.1
+# The clocks of some members run too slowly or too fast.
+RATES = (1.0, 1.0, 0.9, 1.1)
 LEASES_MS = (2_000, 6_000, 20_000)
 
 
@@ -27,19 +30,23 @@ class SharedProgram:
         self,
         load: ProgramLoad,
         process: ProgramProcess,
-        truth: SharedTruth,
+        truths: tuple[SharedTruth, WindowTruth],
         random: Random,
         *,
         creates_group: bool = True,
     ) -> None:
-        """`creates_group` is False for a member that may not create the group, and waits for it."""
+        """`truths` judge what the member is told. `creates_group` is False for a member that may not create the group,
+        and waits for it."""
         self.process = process
         self._load = load
-        self._truth = truth
+        self._truth, self._windows = truths
         self._random = random
         self._creates_group = creates_group
+        # How fast the clock of the member runs.
+        self._rate = random.choice(RATES)
 
     async def run(self) -> None:
+        self.process.life.run_at_rate(self._rate)
         while not self._load.topics:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
         while self._creates_group and not await self._created():  # noqa: ASYNC110
@@ -90,6 +97,7 @@ class SharedProgram:
             await asyncio.sleep(AGAIN_S)
             return
         self._truth.received(message.lease for message in messages)
+        self._windows.received(messages, self.process.life.time())
         if not self._load.busy:
             await self._acknowledge(consumer, messages)
             return

@@ -51,6 +51,7 @@ from chaos.sim.stack.shared_truth import SharedTruth
 from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.transaction_truth import TransactionTruth
 from chaos.sim.stack.versions import Versions
+from chaos.sim.stack.window_truth import WindowTruth
 from chaos.sim.stack.workload import ClientProcess, Workload
 from chaos.sim.stack.workload_history import LoadHistory, SendOutcome
 from chaos.sim.world import InvariantViolation, SimNodeLog
@@ -122,6 +123,7 @@ class StackWorld:
             by_key=options.shared_by_key,
             is_exact=not self._is_drawn("clock_skew"),
         )
+        self.windows = WindowTruth(self.records.fail)
         self.workload = Workload(
             options,
             addresses,
@@ -131,6 +133,7 @@ class StackWorld:
             self.timed,
             self.transactions,
             self.shared,
+            self.windows,
         )
         self.consumption = SimConsumption(
             options,
@@ -425,6 +428,7 @@ class StackWorld:
             **(dict(sorted(self.timed.counts.items())) if self.options.timed_share else {}),
             **dict(sorted(self.transactions.counts.items())),
             **dict(sorted(self.shared.counts.items())),
+            **dict(sorted(self.windows.counts.items())),
             **dict(sorted(self.request_truth.counts.items())),
             **(self.access.figures() if self.access is not None else {}),
         }
@@ -474,6 +478,7 @@ class StackWorld:
         self._versions.applied(replica, header, whole)
         if self.options.shared_members:
             self.shared.applied(replica.shard, header, whole, replica.state)
+            self.windows.applied(replica.shard, header, whole, replica.state)
         if replica.shard == TOPICS_SHARD:
             self._access_truth.applied(header, whole, replica.state)
 

@@ -25,6 +25,7 @@ from chaos.sim.stack.shared_truth import SharedTruth
 from chaos.sim.stack.timed_truth import TimedTruth
 from chaos.sim.stack.transaction_load import ProgramProcess, TransactionProgram
 from chaos.sim.stack.transaction_truth import TransactionTruth
+from chaos.sim.stack.window_truth import WindowTruth
 from chaos.sim.stack.workload_history import NO_ORDER, LoadHistory, MessagePlace, SentMessage
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
@@ -92,6 +93,7 @@ class Workload:
         timed: TimedTruth,
         transactions: TransactionTruth,
         shared: SharedTruth,
+        windows: WindowTruth,
     ) -> None:
         # Topics that exist.
         self.topics: list[str] = []
@@ -100,6 +102,7 @@ class Workload:
         self.timed = timed
         self.transactions = transactions
         self.shared = shared
+        self._windows = windows
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
@@ -123,7 +126,7 @@ class Workload:
             for i in range(options.transaction_programs)
         ]
         self.sharers = [
-            SharedProgram(self, process(FIRST_CLIENT + 30 + i), shared, options.chance(f"sharer {i}"))
+            SharedProgram(self, process(FIRST_CLIENT + 30 + i), (shared, windows), options.chance(f"sharer {i}"))
             for i in range(options.shared_members)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
@@ -154,7 +157,7 @@ class Workload:
     def new_sharer(self, process: ClientProcess) -> SharedProgram:
         """Return another member of the shared group, which may lose its rights."""
         random = self._options.chance(f"sharer {process.number}")
-        return SharedProgram(self, process, self.shared, random, creates_group=False)
+        return SharedProgram(self, process, (self.shared, self._windows), random, creates_group=False)
 
     def start(self) -> None:
         _spawn(self._admin, self._make_topics())
