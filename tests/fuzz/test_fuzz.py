@@ -43,6 +43,8 @@ REPLAY = os.environ.get("FUZZ_REPLAY", "")
 # A caller of its own has connections of its own.
 OWN_CONNECTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1))
 TOKEN_MS = 5_000
+# The filter of the shared group that is attacked. Some calls have parts of it, or other texts.
+FILTER = "price > 10 OR TAGS IN ('a', 'b') AND NOT note CONTAINS 'x'"
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + 240)]
 
@@ -54,13 +56,13 @@ def open_plain(address: str) -> aio.Channel:
 def plausible_values(attacked: int, others: Sequence[int], load: int) -> Plausible:
     """Return values that mean something, without those that mean the load."""
     numbers = {0, 1, 3, 4, 1000, 5000, attacked, *others} - {load}
-    texts = ["prey", "billing", "work", "dev", "member", "powerless"]
+    texts = ["prey", "billing", "work", "dev", "member", "powerless", FILTER, FILTER[:-1], "(" * 4_000, "NOT " * 1_000]
     return Plausible(sorted(numbers), texts, [b"", batch_for(attacked)], openings_for(attacked))
 
 
 def openings_for(topic_id: int) -> dict[str, bytes]:
     """Return requests that open the streams of the shared group `work` and of the producer group `billing`."""
-    topic = consumer_group_pb2.SharedTopic(topic_id=topic_id, start_offset=-1)
+    topic = consumer_group_pb2.SharedTopic(topic_id=topic_id, start_offset=-1, filter=FILTER)
     opening = consumer_group_pb2.ShareOpening(consumer_group="work", member="member", topics=[topic])
     return {
         "/ledger.v1.ConsumerGroups/Share": consumer_group_pb2.ShareRequest(

@@ -87,9 +87,10 @@ class Options:
     timed_share: float = 0.0
     # Programs that send messages in transactions.
     transaction_programs: int = 0
-    # Members of a shared group, and whether it has order by key.
+    # Members of a shared group, and whether it has order by key and a filter.
     shared_members: int = 0
     shared_by_key: bool = False
+    shared_filters: bool = False
     # Programs that send requests and wait for replies (chaos/sim/requests).
     requesters: int = 0
 
@@ -198,6 +199,7 @@ def draw(seed: int, wishes: Wishes) -> Options:
         transaction_programs=programs,
         shared_members=members,
         shared_by_key=Random(f"{seed}/shared by key").random() < 0.5,
+        shared_filters=Random(f"{seed}/shared filter").random() < 0.4,
         requesters=requesters,
     )
 

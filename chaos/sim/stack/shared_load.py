@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from chaos.sim.stack.shared_filter import WHERE
 from chaos.sim.stack.shared_truth import GROUP, MAX_ATTEMPTS, SharedTruth
 from chaos.sim.stack.transaction_load import ProgramLoad, ProgramProcess
 from chaos.sim.stack.window_truth import WindowTruth
@@ -84,6 +85,7 @@ class SharedProgram:
             *self._load.topics,
             group=GROUP,
             bootstrap_servers=self._load.bootstrap,
+            where=WHERE if self._truth.filters else None,
             lease_ms=random.choice(LEASES_MS),
             request_timeout_ms=random.choice((2_000, 10_000)),
             rng=random,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from chaos.sim.requests.request_truth import REPLIES, REQUESTS
+from chaos.sim.stack.shared_filter import is_wanted
 from ledger.batch import Batch
 from ledger.client.shared.shared_message import MessageLease
 from ledger.retries import dead_letter_topic, place_before
@@ -35,11 +36,13 @@ class SharedMessageFate:
     """What is known of one message."""
 
     key: bytes | None
+    # Whether it matches the filter of the group.
+    is_wanted: bool = True
     # The lease time from which on it may be leased.
     free_ms: int = 0
     lease: int = 0
     attempts: int = 0
-    # How it ended: "acknowledged", "dead" or "skipped". Empty: it is open.
+    # How it ended: "acknowledged", "dead", "skipped", or "unmatched" by the filter. Empty: it is open.
     end: str = ""
     # Until when nobody may get it, in simulated seconds.
     until_s: float = 0.0
@@ -58,10 +61,13 @@ class SharedTruth:
         first_offset: Callable[[str, int], int],
         *,
         by_key: bool,
+        filters: bool = False,
         is_exact: bool = True,
     ) -> None:
-        """`is_exact`: the steady clocks of all nodes are right."""
+        """`filters`: the group has the filter of shared_filter.py. `is_exact`: the steady clocks of all nodes are
+        right."""
         self.by_key = by_key
+        self.filters = filters
         self._error_share = 0.0 if is_exact else ERROR_SHARE
         self.counts = Counter[str]()
         # These functions are called with the shard when a lease counts.
@@ -142,7 +148,10 @@ class SharedTruth:
                 self._end(fate, "dead")
         if not name.startswith("%") and name not in (REQUESTS, REPLIES):
             queue = self._queues.setdefault((shard, header.topic_id, header.queue), [])
-            queue += map(SharedMessageFate, batch.keys())
+            queue += [
+                SharedMessageFate(key, not self.filters or is_wanted(tag, look_up_keys))
+                for key, tag, look_up_keys in zip(batch.keys(), batch.tags(), batch.look_up_keys(), strict=True)
+            ]
 
     def _change(self, shard: int, header: Header, wanted: command_pb2.QueueLeases) -> None:
         if wanted.consumer_group != GROUP:
@@ -174,6 +183,8 @@ class SharedTruth:
             if self._made_s < fate.until_s:
                 told = f"message {offset} of {place} is leased {fate.until_s - self._made_s:.3f} s early"
                 self._fail("no message twice within its lease", told)
+            if not fate.is_wanted:
+                self._fail("only what matches is handed out", f"message {offset} of {place} does not match the filter")
             if self.by_key and fate.key is not None and self._is_behind(place, offset, fate.key):
                 self._fail("one key is one after another", f"message {offset} of {place} was leased before another")
             fate.free_ms, fate.lease = now_ms + change.duration_ms, header.index
@@ -186,15 +197,16 @@ class SharedTruth:
 
     def _is_behind(self, place: QueueKey, offset: int, key: bytes) -> bool:
         """Return True if an earlier message with this key is open."""
-        return any(not fate.end and fate.key == key for fate in self._queues[place][:offset])
+        return any(not fate.end and fate.is_wanted and fate.key == key for fate in self._queues[place][:offset])
 
     def _skip(self, place: QueueKey, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
         first = self._first_offset(self._names.get(place[1], ""), place[2])
-        if change.first + change.size > first:
+        kept = some[max(0, first - change.first) :]
+        if any(fate.is_wanted for fate in kept) or change.first + change.size > max(first, change.first + len(some)):
             self._fail("nothing is passed over", f"{place} has messages from {first} on, and {change} skips some")
         for fate in some:
             if not fate.end:
-                self._end(fate, "skipped")
+                self._end(fate, "skipped" if fate.is_wanted else "unmatched")
 
     def _of_holder(self, now_ms: int, change: command_pb2.LeaseChange, some: list[SharedMessageFate]) -> None:
         for fate in some:

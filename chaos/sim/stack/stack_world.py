@@ -121,6 +121,7 @@ class StackWorld:
             self.loop.time,
             self.history_of_clients.first_offset,
             by_key=options.shared_by_key,
+            filters=options.shared_filters,
             is_exact=not self._is_drawn("clock_skew"),
         )
         self.windows = WindowTruth(self.records.fail)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from chaos.sim.campaign.run import run
-from chaos.sim.campaign.swarm import Wishes
+from chaos.sim.campaign.swarm import Wishes, draw
 from chaos.sim.stack.shared_truth import GROUP, MAX_ATTEMPTS, SharedTruth
 from ledger.batch import encode
 from ledger.client.shared.shared_message import MessageLease
@@ -25,7 +25,7 @@ ACKNOWLEDGE, PUT_OFF, LEASE, SKIP = 1, 2, 5, 6
 class Log:
     """The log of shard 0, as the model sees it, and what the model calls wrong."""
 
-    def __init__(self, *, by_key: bool = False) -> None:
+    def __init__(self, *, by_key: bool = False, filters: bool = False) -> None:
         self.wrong: list[str] = []
         self.now_s = 10.0
         # By how much the leader's lease time is ahead of the simulated time.
@@ -33,7 +33,11 @@ class Log:
         # How long an entry takes to be committed.
         self.commit_s = 0.0
         self.truth = SharedTruth(
-            lambda invariant, _: self.wrong.append(invariant), lambda: self.now_s, lambda topic, queue: 0, by_key=by_key
+            lambda invariant, _: self.wrong.append(invariant),
+            lambda: self.now_s,
+            lambda topic, queue: 0,
+            by_key=by_key,
+            filters=filters,
         )
         self.index = 0
         topics = SimpleNamespace(get=lambda topic_id: SimpleNamespace(name=NAMES[topic_id]))
@@ -41,6 +45,9 @@ class Log:
 
     def send(self, *keys: str) -> None:
         self._batch(ORDERS, [b"x"] * len(keys), keys=[key.encode() for key in keys])
+
+    def send_tagged(self, *tags: str | None) -> None:
+        self._batch(ORDERS, [b"x"] * len(tags), tags=list(tags), keys=[b"k"] * len(tags))
 
     def dead(self, offset: int) -> None:
         headers = moved_headers([], here="orders:0:0", came_from=f"{ORDERS}:0:{offset}", attempt=3)
@@ -158,6 +165,30 @@ def test_a_dead_letter_of_a_message_that_was_not_tried_so_often(log: Log) -> Non
 def test_messages_that_are_passed_over(log: Log) -> None:
     log.change(SKIP, 0, 2)
     assert log.wrong == ["nothing is passed over"]
+
+
+def test_messages_that_do_not_match_the_filter_are_passed_over_and_not_handed_out() -> None:
+    log = Log(filters=True, by_key=True)
+    log.send_tagged("t", None, "t", None)
+    log.change(SKIP, 0)
+    log.change(LEASE, 1)
+    assert log.wrong == []
+    log.change(LEASE, 2)
+    assert log.wrong.pop() == "one key is one after another"
+    assert log.wrong.pop() == "only what matches is handed out"
+    log.change(SKIP, 2, 2)
+    assert log.wrong == ["nothing is passed over"]
+
+
+@pytest.mark.parametrize(("seed", "by_key"), [(11, False), (1, True)])
+def test_a_run_with_a_filter_is_right(seed: int, by_key: bool) -> None:
+    wishes = Wishes(world="stack", minutes=0.4, faults=("leader_ends_under_leases",))
+    options = draw(seed, wishes)
+    assert (options.shared_filters, options.shared_by_key) == (True, by_key)
+    found = run(seed, wishes)
+    assert found.reason == ""
+    assert found.figures["shared_acknowledged"] > 50
+    assert found.figures["shared_unmatched_entries"] > 20
 
 
 @pytest.mark.parametrize("kind", ["leader_ends_under_leases", "clocks_leap_under_leases"])
