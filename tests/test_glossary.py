@@ -19,6 +19,7 @@ import ledgermq
 from cluster.cli import ledgermq as command_line
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.settings import NodeSettings
@@ -90,6 +91,7 @@ def metrics() -> set[str]:
     """Return the names of our metrics as Prometheus shows them."""
     registry = CollectorRegistry()
     Meters(registry, "dev", 1)
+    front = cast(Any, SimpleNamespace(clients=0, waiting_receives=0, renewed_leases=0, refusals=Counter()))
     service = cast(Any, SimpleNamespace(shard_consumptions={}, refusals=Counter()))
     families = [
         *registry.collect(),
@@ -97,6 +99,7 @@ def metrics() -> set[str]:
         *ConsumptionCollector(service, lambda: 0).collect(),
         *TimedCollector(list).collect(),
         *TransactionCollector(list).collect(),
+        *RocketmqCollector(front).collect(),
     ]
     found = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     return {name for name in found if name.startswith("ledgermq_")}

@@ -24,6 +24,7 @@ from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.node_shards import NodeShards
@@ -303,7 +304,7 @@ class Node:
             return None
         from cluster.node.rocketmq_ports import RocketmqPorts  # here, because most nodes have no such port
 
-        return RocketmqPorts(
+        ports = RocketmqPorts(
             settings,
             self._shards.replicas,
             self._access,
@@ -312,6 +313,8 @@ class Node:
             self._identity.dialer,
             self._identity.watch,
         )
+        self._registry.register(RocketmqCollector(ports.front))
+        return ports
 
     async def _serve_rocketmq(self) -> None:
         if self._rocketmq is None:

@@ -26,7 +26,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     durations.py         durations that clients send
     handles.py           the texts that name a leased or waiting message
     sessions.py          the clients that use this node
-    transaction_checks.py  asks producers how transactions ended
+    orphan_checks.py     asks producers how transactions ended
     telemetry.py         the stream of settings and commands
     client_settings.py   the settings that clients are given
 """

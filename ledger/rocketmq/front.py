@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
@@ -14,15 +16,19 @@ from ledger.rocketmq.calls import Prove
 from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.leases import FrontLeases
 from ledger.rocketmq.native_clients import NativePool
+from ledger.rocketmq.orphan_checks import OrphanChecks
 from ledger.rocketmq.outgoing_message import FrontLimits
 from ledger.rocketmq.pulling import FrontPulling
 from ledger.rocketmq.receiving import FrontReceiving
 from ledger.rocketmq.sending import FrontSending
 from ledger.rocketmq.sessions import FrontSessions
 from ledger.rocketmq.telemetry import FrontTelemetry
-from ledger.rocketmq.transaction_checks import TransactionChecks
+
+log = logging.getLogger("ledgermq.rocketmq")
 
 LOOK_S = 10.0
+# After a defect, work begins again after this time.
+AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class RocketmqFront:
 
     def __init__(self, runtime: FrontRuntime, limits: FrontLimits) -> None:
         self.prove = runtime.prove
+        # How many requests were refused, by method and code.
+        self.refusals: Counter[tuple[str, str]] = Counter()
         self.pool = NativePool(runtime.environment, runtime.addresses, runtime.rng, runtime.monotonic_s)
         self.sessions = FrontSessions(runtime.monotonic_s)
         self.groups = FrontGroups(runtime.lookup)
@@ -53,18 +61,30 @@ class RocketmqFront:
         )
         self.sessions.on_end.append(self.receiving.end)
         self.pulling = FrontPulling(self.groups)
-        self.checks = TransactionChecks(self.sessions, self.pool.started)
+        self.checks = OrphanChecks(self.sessions, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
         self.telemetry = FrontTelemetry(self.sessions, self.groups, limits)
 
+    @property
+    def clients(self) -> int:
+        """The number of clients that were heard of lately."""
+        return len(self.sessions)
+
+    @property
+    def waiting_receives(self) -> int:
+        return self.receiving.polls
+
+    @property
+    def renewed_leases(self) -> int:
+        """The number of leases that this node extends."""
+        return self.leases.renewed
+
     async def run(self) -> None:
         """Do the work that no call does, until the task is cancelled."""
+        works = (self.pool.run, self.leases.run, self.receiving.run, self.checks.run, self._forget)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.pool.run())
-            tasks.create_task(self.leases.run())
-            tasks.create_task(self.receiving.run())
-            tasks.create_task(self.checks.run())
-            tasks.create_task(self._forget())
+            for work in works:
+                tasks.create_task(_kept_up(work))
 
     async def close(self) -> None:
         await self.checks.close()
@@ -76,3 +96,13 @@ class RocketmqFront:
         while True:
             await asyncio.sleep(LOOK_S)
             self.sessions.forget_silent()
+
+
+async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:
+    """Run work that never ends. A defect in it is told, and does not end the node, which also serves native clients."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("the front for RocketMQ clients failed, which is a defect of ledgermq; it goes on")
+        await asyncio.sleep(AGAIN_S)

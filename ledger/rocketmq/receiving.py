@@ -85,7 +85,8 @@ class FrontReceiving:
         self._new_id = new_id
         # By caller, client id, group and topic id.
         self._members: dict[_MemberKey, FrontMember] = {}
-        self._polls = 0
+        # Receives that wait.
+        self.polls = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- receiving
@@ -100,14 +101,14 @@ class FrontReceiving:
     ) -> None:
         """Write the answers of one receive: a status, the messages, and the time. Raises FrontRefusal, LedgerError."""
         wanted = await self._wanted(request, call, clients)
-        if self._polls >= MAX_POLLS:
+        if self.polls >= MAX_POLLS:
             raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"{MAX_POLLS} receives wait on this node, which is the limit")
         member = await self._member(call, clients, wanted)
-        self._polls += 1
+        self.polls += 1
         try:
             messages = await self._lease(member, wanted, clients)
         finally:
-            self._polls -= 1
+            self.polls -= 1
             member.used_s = self._monotonic_s()
         await self._hand_out(messages, wanted, request, session, clients, context)
 

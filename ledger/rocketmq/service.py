@@ -40,10 +40,14 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         try:
             call, clients = await self._begin(context)
             return await work(call, clients)
-        except FrontRefusal as refusal:
-            return answer(status=refusal.status)
-        except LedgerError as error:
-            return answer(status=refusal_of(error).status)
+        except (FrontRefusal, LedgerError) as error:
+            return answer(status=self._refused(answer.__name__.removesuffix("Response"), error).status)
+
+    def _refused(self, method: str, error: FrontRefusal | LedgerError) -> FrontRefusal:
+        """Return what the client is told, and count it."""
+        refusal = error if isinstance(error, FrontRefusal) else refusal_of(error)
+        self._front.refusals[method, pb.Code.Name(refusal.code)] += 1
+        return refusal
 
     async def _begin(self, context: Context) -> tuple[FrontCall, NativeClients]:
         """Return who calls, and the clients that act for it. Raises FrontRefusal, LedgerError."""
@@ -86,7 +90,7 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         try:
             call, clients = await self._begin(context)
         except (FrontRefusal, LedgerError) as error:
-            refusal = error if isinstance(error, FrontRefusal) else refusal_of(error)
+            refusal = self._refused("Telemetry", error)
             code = StatusCode.INVALID_ARGUMENT if refusal.code // 10_000 == 4 else StatusCode.INTERNAL
             await context.abort(code, refusal.message)
             raise AssertionError("abort always raises") from error
@@ -137,10 +141,8 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
             session = self._front.sessions.seen(call)
             await self._front.receiving.receive(request, call, session, clients, context)
             return
-        except FrontRefusal as error:
-            refusal = error
-        except LedgerError as error:
-            refusal = refusal_of(error)
+        except (FrontRefusal, LedgerError) as error:
+            refusal = self._refused("ReceiveMessage", error)
         await context.write(service_pb2.ReceiveMessageResponse(status=refusal.status))
         end = service_pb2.ReceiveMessageResponse()
         end.delivery_timestamp.GetCurrentTime()
@@ -178,10 +180,8 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         try:
             call, clients = await self._begin(context)
             await self._front.pulling.pull(request, call, clients, context)
-        except FrontRefusal as refusal:
-            await context.write(service_pb2.PullMessageResponse(status=refusal.status))
-        except LedgerError as error:
-            await context.write(service_pb2.PullMessageResponse(status=refusal_of(error).status))
+        except (FrontRefusal, LedgerError) as error:
+            await context.write(service_pb2.PullMessageResponse(status=self._refused("PullMessage", error).status))
 
     async def QueryOffset(  # noqa: N802
         self, request: service_pb2.QueryOffsetRequest, context: Context

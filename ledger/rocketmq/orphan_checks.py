@@ -33,15 +33,15 @@ MAX_TOPICS = 1_000
 LOOK_S = 2.0
 
 
-class TransactionChecks:
+class OrphanChecks:
     """Answers the checks of one node. Run the method `run` as a task."""
 
     def __init__(self, sessions: FrontSessions, started: Callable[[], list[NativeClients]]) -> None:
         """`started()` returns the native clients of all callers."""
         self._sessions = sessions
         self._started = started
-        # By caller and topic.
-        self._checks: dict[tuple[str, str], GroupChecks] = {}
+        # By caller and topic, with the clients that they use.
+        self._checks: dict[tuple[str, str], tuple[NativeClients, GroupChecks]] = {}
         self._turn = 0
 
     async def run(self) -> None:
@@ -52,7 +52,7 @@ class TransactionChecks:
 
     async def close(self) -> None:
         checks, self._checks = self._checks, {}
-        for each in checks.values():
+        for _, each in checks.values():
             await each.stop()
 
     async def _follow(self) -> None:
@@ -60,13 +60,15 @@ class TransactionChecks:
         for session in self._sessions:
             if session.streams and session.type == pb.PRODUCER:
                 wanted.update(dict.fromkeys((session.caller.user, topic) for topic in sorted(session.topics)))
-        for key in [key for key in self._checks if key not in wanted]:
-            await self._checks.pop(key).stop()
         clients = {each.caller.user: each for each in self._started()}
+        for key, (used, checks) in list(self._checks.items()):
+            if key not in wanted or clients.get(key[0]) is not used:
+                del self._checks[key]
+                await checks.stop()
         for user, topic in list(wanted)[:MAX_TOPICS]:
             found = clients.get(user)
             if (user, topic) not in self._checks and found is not None and _has_transactions(found, topic):
-                self._checks[user, topic] = self._answered(found, topic)
+                self._checks[user, topic] = (found, self._answered(found, topic))
 
     def _answered(self, clients: NativeClients, topic: str) -> GroupChecks:
         def check(asked: CheckedTransaction) -> CheckResult:
