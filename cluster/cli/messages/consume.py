@@ -22,6 +22,7 @@ from cluster.cli.messages.message_writer import (
     shown_on,
     text_format,
 )
+from cluster.cli.messages.shared_consumption import consume_in_shared_group, is_shared
 from cluster.cli.messages.start import Last, Start, StartOrLastType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
 from cluster.cli.output import say
@@ -42,6 +43,7 @@ class ConsumeSelection:
     start: Start | Last
     queues: tuple[int, ...]
     tags: tuple[str, ...]
+    where: str | None
     count: int | None
     follow: bool
     on_dropped: Literal["error", "skip"]
@@ -83,6 +85,11 @@ class ConsumeSelection:
     "--tag", "tags", multiple=True, help="Only messages with this tag. Repeat it for more tags.  [default: all]"
 )
 @click.option(
+    "--where",
+    metavar="FILTER",
+    help="Only messages for which this is true, such as \"price > 10 AND region = 'EU'\". Only with a shared group.",
+)
+@click.option(
     "--on-dropped",
     type=click.Choice(["error", "skip"]),
     default="error",
@@ -116,6 +123,7 @@ def consume(
     follow: bool,
     queues: tuple[int, ...],
     tags: tuple[str, ...],
+    where: str | None,
     on_dropped: Literal["error", "skip"],
     separator: bytes | None,
     key_separator: bytes | None,
@@ -126,6 +134,9 @@ def consume(
 ) -> None:
     """Print the messages of each TOPIC to standard output, one message on a line. With --format json, each line is a
     JSON object, which `ledgermq produce --format json` accepts.
+
+    With --group and the name of a shared group, the command leases messages one by one, and acknowledges each when it
+    is printed. --where filters them by their headers, tag and keys.
 
     With --group, the option --from applies only to queues that the consumer group has not consumed yet. With --group
     and without --follow, the command ends when the group has consumed every message that existed at its start.
@@ -140,8 +151,10 @@ def consume(
         raise click.UsageError(
             "give either --group or --queue: a consumer group assigns queues to its members by itself"
         )
+    if where is not None and group is None:
+        raise click.UsageError("--where needs --group with a shared group: `ledgermq group create NAME --mode shared`")
     wanted = ConsumeSelection(
-        tuple(dict.fromkeys(topics)), start, queues, tags, count, follow or start == "latest", on_dropped
+        tuple(dict.fromkeys(topics)), start, queues, tags, where, count, follow or start == "latest", on_dropped
     )
     writer = MessageWriter(sys.stdout.buffer, _format(output, separator, key_separator, template))
     try:
@@ -173,6 +186,23 @@ def _format(output: str, separator: bytes | None, key_separator: bytes | None, t
 async def _in_group(bootstrap: str, group: str, wanted: ConsumeSelection, writer: MessageWriter) -> None:
     if isinstance(wanted.start, int | Last):
         raise click.UsageError("with --group, --from must be earliest, latest or a time")
+    if await is_shared(bootstrap, group):
+        await consume_in_shared_group(
+            bootstrap,
+            group,
+            wanted.topics,
+            start=wanted.start,
+            tags=wanted.tags,
+            where=wanted.where,
+            count=wanted.count,
+            follow=wanted.follow,
+            writer=writer,
+        )
+        return
+    if wanted.where is not None:
+        raise click.UsageError(
+            f"{group} is no shared group, and --where needs one: `ledgermq group create NAME --mode shared`"
+        )
     await consume_in_group(
         bootstrap,
         group,

@@ -47,11 +47,7 @@ async def consume_in_group(
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         ) as consumer,
     ):
-        ends = {
-            TopicQueue(topic, one.queue): one.end_offset
-            for topic in topics
-            for one in (await admin.describe_topic(topic)).offsets
-        }
+        ends = await ends_of(admin, topics)
         while count is None or writer.written < count:
             most = _MESSAGES_AT_ONCE if count is None else min(_MESSAGES_AT_ONCE, count - writer.written)
             messages = await consumer.getmany(most, _WAIT_MS)
@@ -59,11 +55,21 @@ async def consume_in_group(
             consumer.finish(*messages)
             if not messages and not follow:
                 await consumer.acknowledge()
-                if await _has_come_to(admin, group, ends):
+                if await has_come_to(admin, group, ends):
                     return
 
 
-async def _has_come_to(admin: AsyncAdmin, group: str, ends: dict[TopicQueue, int]) -> bool:
+async def ends_of(admin: AsyncAdmin, topics: tuple[str, ...]) -> dict[TopicQueue, int]:
+    """Return the present end offsets of the queues of these topics."""
+    return {
+        TopicQueue(topic, one.queue): one.end_offset
+        for topic in topics
+        for one in (await admin.describe_topic(topic)).offsets
+    }
+
+
+async def has_come_to(admin: AsyncAdmin, group: str, ends: dict[TopicQueue, int]) -> bool:
+    """Return whether the group has consumed all messages before these offsets."""
     try:
         described = await admin.describe_consumer_group(group)
     except UnknownGroupError:

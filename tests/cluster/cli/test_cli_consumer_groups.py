@@ -211,3 +211,20 @@ def test_a_shared_group_is_created_described_and_deleted(cluster: DevCluster, le
     (listed,) = [line for line in rows(ledgermq("group", "list")[0]) if line[0] == "work"]
     assert "shared" in listed
     assert "Deleted consumer group work" in ledgermq("group", "delete", "work", "--yes")[1]
+
+
+def test_a_shared_group_is_consumed_with_a_filter(ledgermq: Any) -> None:
+    ledgermq("topic", "create", "parts", "--queues", "2")
+    lines = [json.dumps({"value": f"{price}", "headers": {"price": f"{price}"}}) for price in range(20)]
+    ledgermq("produce", "parts", "--format", "json", input="\n".join(lines).encode())
+    ledgermq("group", "create", "cheap", "--mode", "shared")
+    consume = ("consume", "parts", "--group", "cheap", "--where", "price < 3 OR price >= 18")
+    assert sorted(ledgermq(*consume)[0].split()) == ["0", "1", "18", "19", "2"]
+    assert ledgermq(*consume)[0] == "", "all messages are settled"
+    for options, where, status, told in (
+        (("--group", "cheap"), "price != 3", 1, "write <> and not !="),
+        (("--group", "queues"), "price = 3", 2, "queues is no shared group, and --where needs one"),
+        ((), "price = 3", 2, "--where needs --group with a shared group"),
+    ):
+        said = ledgermq("consume", "parts", *options, "--where", where, status=status)[1]
+        assert told in " ".join(said.split())
