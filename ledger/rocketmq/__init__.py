@@ -20,7 +20,8 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     groups.py            consumer groups, which begin when a consumer names them
     filters.py           what a consumer wants of a topic
     members.py           the streams by which the front receives and changes leases
-    receiving.py         receives and acknowledgements
+    receiving.py         receives
+    acknowledging.py     acknowledgements, changes of leases, and dead letters
     pulling.py           reads of one queue by offsets, and the offsets of groups
     leases.py            leases that the node extends for push consumers
     durations.py         durations that clients send

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ledger.broker.access.callers import Caller
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.client.connection.environment import Environment
+from ledger.rocketmq.acknowledging import FrontAcknowledging
 from ledger.rocketmq.calls import Prove
 from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.leases import FrontLeases
@@ -56,6 +57,7 @@ class RocketmqFront:
         self.sessions = FrontSessions(runtime.monotonic_s)
         self.groups = FrontGroups(runtime.lookup)
         self.leases = FrontLeases(self.sessions, runtime.monotonic_s)
+        self.acknowledging = FrontAcknowledging(self.leases, runtime.now_ms)
         self.receiving = FrontReceiving(
             self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
         )

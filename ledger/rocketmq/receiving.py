@@ -1,4 +1,4 @@
-"""Receives messages for RocketMQ consumers, and takes their acknowledgements.
+"""Receives messages for RocketMQ consumers.
 
 A push consumer asks each shard of the topic by itself, as it was assigned. A simple consumer asks one queue that it has
 chosen at random; it gets messages of any queue of the topic, first those of the shard of that queue.
@@ -14,35 +14,33 @@ import xxhash
 
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import Ask
-from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND, SharedMessage, leased_messages
+from ledger.client.shared.shared_message import SharedMessage, leased_messages
 from ledger.consumer_groups import MAX_MEMBER_LENGTH
-from ledger.errors import ConsumerFencedError, LedgerError, UnknownQueueError
+from ledger.rocketmq.acknowledging import MAX_INVISIBLE_MS
 from ledger.rocketmq.calls import Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
 from ledger.rocketmq.durations import milliseconds
 from ledger.rocketmq.filters import FrontFilter, filter_of
 from ledger.rocketmq.groups import FrontGroups
-from ledger.rocketmq.handles import ReceiptHandle, invalid_handle
+from ledger.rocketmq.handles import ReceiptHandle
 from ledger.rocketmq.incoming_message import FrontDelivery, incoming_message
 from ledger.rocketmq.leases import RENEWED_MS, FrontLeases
 from ledger.rocketmq.members import MAX_RECEIVES, FrontMember
 from ledger.rocketmq.names import group_of
 from ledger.rocketmq.native_clients import NativeClients
-from ledger.rocketmq.refusals import FrontRefusal, ok, refusal_of
+from ledger.rocketmq.refusals import FrontRefusal, ok
 from ledger.rocketmq.routing import routed_topic, shard_of
-from ledger.rocketmq.sending import common_status
 from ledger.rocketmq.sessions import FrontSession
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
-from ledger.shared import MAX_RECEIVED_BYTES, MIN_LEASE_MS
+from ledger.shared import MAX_RECEIVED_BYTES
 from ledger.v1 import consumer_group_pb2
 
-MIN_INVISIBLE_MS, MAX_INVISIBLE_MS = 10_000, 12 * 3_600_000
+MIN_INVISIBLE_MS = 10_000
 MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
 # How long before the client gives up an answer must be on its way.
 ANSWER_MS = 500
 MAX_ATTEMPT_ID_CHARACTERS = 255
-MAX_ENTRIES = 1_024
 # Receives that wait on this node.
 MAX_POLLS = 20_000
 # Members that have not received for this time are closed.
@@ -277,99 +275,6 @@ class FrontReceiving:
             for message in messages[given:]:  # the client is gone
                 self._leases.give_back(clients, wanted.group, message.lease)
 
-    # -- acknowledging
-
-    async def acknowledge(
-        self, request: service_pb2.AckMessageRequest, clients: NativeClients
-    ) -> service_pb2.AckMessageResponse:
-        """Raises FrontRefusal, LedgerError."""
-        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
-        if not 1 <= len(request.entries) <= MAX_ENTRIES:
-            raise FrontRefusal(pb.BAD_REQUEST, f"a request has 1 to {MAX_ENTRIES} entries")
-        handles = [_parsed(entry.receipt_handle, group, topic) for entry in request.entries]
-        newest: dict[object, int] = {}
-        for handle in handles:
-            if isinstance(handle, ReceiptHandle):
-                newest[handle.lease] = max(newest.get(handle.lease, 0), handle.serial)
-        results = await asyncio.gather(
-            *(
-                self._acknowledged(
-                    handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _OLD,
-                    group,
-                    clients,
-                )
-                for handle in handles
-            )
-        )
-        response = service_pb2.AckMessageResponse(status=common_status(results))
-        for entry, status in zip(request.entries, results, strict=True):
-            response.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)
-        return response
-
-    async def _acknowledged(
-        self, handle: ReceiptHandle | FrontRefusal, group: str, clients: NativeClients
-    ) -> pb.Status:
-        if isinstance(handle, FrontRefusal):
-            return handle.status
-        if self._has_ended(handle):
-            return _ENDED.status
-        try:
-            outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease)
-        except LedgerError as error:
-            return refusal_of(error).status
-        return ok() if outcome.settled else _ENDED.status
-
-    async def change_invisible_duration(
-        self, request: service_pb2.ChangeInvisibleDurationRequest, clients: NativeClients
-    ) -> service_pb2.ChangeInvisibleDurationResponse:
-        """Raises FrontRefusal, LedgerError."""
-        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
-        duration_ms = milliseconds(request.invisible_duration)
-        if not 0 <= duration_ms <= MAX_INVISIBLE_MS:
-            raise FrontRefusal(
-                pb.ILLEGAL_INVISIBLE_TIME, f"the invisible duration is 0 to {MAX_INVISIBLE_MS // 3_600_000} h"
-            )
-        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        if self._has_ended(handle):
-            raise _ENDED
-        duration_ms = max(duration_ms, MIN_LEASE_MS)
-        self._leases.drop(group, handle.lease)
-        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, duration_ms)
-        if not outcome.changed:
-            raise _ENDED
-        changed = handle.changed(self._now_ms() + duration_ms)
-        return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(changed))
-
-    async def forward_to_dead_letters(
-        self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, clients: NativeClients
-    ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
-        """Raises FrontRefusal, LedgerError."""
-        group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
-        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        if self._has_ended(handle):
-            raise _ENDED
-        lease = handle.lease
-        move = consumer_group_pb2.MoveRequest(
-            shard=lease.shard,
-            consumer_group=group,
-            topic_id=lease.topic_id,
-            queue=lease.queue,
-            offset=lease.offset,
-            attempt=1,
-            give_up=True,
-            resets=lease.resets,
-            lease=lease.entry,
-        )
-        self._leases.drop(group, lease)
-        try:
-            await clients.cluster.call(lease.shard, lambda stub, seconds: stub.Move(move, timeout=seconds))
-        except (ConsumerFencedError, UnknownQueueError) as error:
-            raise _ENDED from error
-        return service_pb2.ForwardMessageToDeadLetterQueueResponse(status=ok())
-
-    def _has_ended(self, handle: ReceiptHandle) -> bool:
-        return 0 < handle.end_ms < self._now_ms()
-
     # -- upkeep
 
     def end(self, session: FrontSession) -> None:
@@ -399,17 +304,6 @@ class FrontReceiving:
         task = asyncio.get_running_loop().create_task(member.end())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-_ENDED = invalid_handle("the lease of the message has ended, or another consumer has the message")
-_OLD = invalid_handle("the receipt handle was replaced by a newer one of the same message")
-
-
-def _parsed(text: str, group: str, topic: RoutedTopic) -> ReceiptHandle | FrontRefusal:
-    try:
-        return ReceiptHandle.parse(text, group, topic.topic_id)
-    except FrontRefusal as refusal:
-        return refusal
 
 
 def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:

@@ -152,7 +152,7 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         self, request: service_pb2.AckMessageRequest, context: Context
     ) -> service_pb2.AckMessageResponse:
         async def work(call: FrontCall, clients: NativeClients) -> service_pb2.AckMessageResponse:
-            return await self._front.receiving.acknowledge(request, clients)
+            return await self._front.acknowledging.acknowledge(request, clients)
 
         return await self._answer(context, service_pb2.AckMessageResponse, work)
 
@@ -160,7 +160,7 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         self, request: service_pb2.ChangeInvisibleDurationRequest, context: Context
     ) -> service_pb2.ChangeInvisibleDurationResponse:
         async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ChangeInvisibleDurationResponse:
-            return await self._front.receiving.change_invisible_duration(request, clients)
+            return await self._front.acknowledging.change_invisible_duration(request, clients)
 
         return await self._answer(context, service_pb2.ChangeInvisibleDurationResponse, work)
 
@@ -168,7 +168,7 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, context: Context
     ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
         async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
-            return await self._front.receiving.forward_to_dead_letters(request, clients)
+            return await self._front.acknowledging.forward_to_dead_letters(request, clients)
 
         return await self._answer(context, service_pb2.ForwardMessageToDeadLetterQueueResponse, work)
 

@@ -464,7 +464,7 @@ async def test_sends_and_acknowledgements_of_one_turn_share_proposals(fleet: Fle
         for handle in handles
     ]
     before = (await fleet.status(1)).last_index
-    results = await asyncio.gather(*(front.receiving.acknowledge(request, clients) for request in acknowledged))
+    results = await asyncio.gather(*(front.acknowledging.acknowledge(request, clients) for request in acknowledged))
     assert {code(answer) for answer in results} == {"OK"}
     assert (await fleet.status(1)).last_index - before < 10
 
