@@ -10,7 +10,7 @@ from cluster.local.plan import DevError
 from cluster.local.ports import choose_ports
 from tests.workers import worker
 
-_BASES = range(10_000, 20_000, 20)
+_BASES = range(10_000, 20_000, 30)
 
 
 def free_base_port(nodes: int) -> int:
