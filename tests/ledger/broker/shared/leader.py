@@ -162,11 +162,11 @@ class LeasingLeader:
         self.driver.raft.term += 1
         self.replica.leading(self.driver.raft.term)
 
-    def member(self, *tags: str, where: str | None = None) -> LeasingMember:
+    def member(self, *tags: str, where: str | None = None, only_changes: bool = False) -> LeasingMember:
         self._members += 1
         hashes = frozenset(map(tag_hash, tags)) or None
         topic = SharedTopic(ORDERS, hashes, 0, None if where is None else parse_filter(where))
-        member = SharedMember(GROUP, f"m{self._members}", {ORDERS: topic}, self.lookup)
+        member = SharedMember(GROUP, f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
         self.turns.join(member)
         return LeasingMember(self, member)
 
@@ -214,6 +214,12 @@ class LeasingMember:
 
     async def change(self, kind: ChangeKind, *messages: Got, duration_ms: int = 0) -> list[int]:
         """Change the leases of messages, and return what each change did."""
+        changed = (await self.changed(kind, *messages, duration_ms=duration_ms)).changed
+        assert changed is not None
+        return changed
+
+    async def changed(self, kind: ChangeKind, *messages: Got, duration_ms: int = 0) -> Answer:
+        """Do the same, and return the whole answer."""
         self._number += 1
         changes = [
             (got.queue, LeaseChange(kind, got.offset, 1, got.lease, got.resets, duration_ms)) for got in messages
@@ -221,8 +227,7 @@ class LeasingMember:
         self._leader.turns.change(ChangeRequest(self.member, self._number, changes))
         await self._leader.turn()
         (answer,) = [answer for answer in self.answers() if answer.changed is not None]
-        assert answer.changed is not None
-        return answer.changed
+        return answer
 
     async def ack(self, *messages: Got) -> list[int]:
         return await self.change(ChangeKind.ACKNOWLEDGE, *messages)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from ledger.broker.consumer_groups.moved_batch import MessageMove
 from ledger.broker.shared import group_receives, lease_turns
 from ledger.errors import BusyError, ConsumerFencedError, GroupConflictError, GroupNotEmptyError, NoLeaderError
 from ledger.state.commands import ForgetConsumerGroup, ResetOffset, ResetOffsets
@@ -354,3 +355,55 @@ async def test_a_random_history_keeps_the_promises(by_key: bool, seed: int) -> N
             assert (await members[0].ack(got)) == [1]
             done.add(got.offset)
     raise AssertionError(f"{sent - len(done)} messages were not acknowledged")
+
+
+async def test_an_acknowledgement_that_is_repeated_is_told_as_settled() -> None:
+    leader = LeasingLeader()
+    leader.send(3)
+    member = leader.member()
+    messages = await member.receive()
+    first = await member.changed(ChangeKind.ACKNOWLEDGE, messages[1])
+    again = await member.changed(ChangeKind.ACKNOWLEDGE, *messages[:2])
+    assert (first.changed, first.settled) == ([1], [1])
+    assert (again.changed, again.settled) == ([1, 0], [1, 1])  # the window begins after both now
+    leader.pass_ms(10_000)
+    (later,) = await member.receive()
+    lost = await member.changed(ChangeKind.ACKNOWLEDGE, messages[2])
+    assert (lost.changed, lost.settled) == ([0], [0])
+    extended = await member.changed(ChangeKind.EXTEND, later, duration_ms=1_000)
+    assert (extended.changed, extended.settled) == ([1], [0])
+
+
+async def test_a_stream_for_changes_is_no_member_and_wants_no_tags() -> None:
+    leader = LeasingLeader()
+    leader.send(1, tags=["paid"])
+    member = leader.member("paid")
+    (message,) = await member.receive()
+    changing = leader.member(only_changes=True)
+    assert leader.turns.members(GROUP) == 1
+    assert await changing.ack(message) == [1]
+    leader.turns.leave(member.member)
+    assert leader.turns.members(GROUP) == 0
+    leader.member("open")  # nobody else wants tags now
+
+
+async def test_a_message_is_given_up_by_the_lease_that_it_has() -> None:
+    leader = LeasingLeader()
+    leader.send(2)
+    member = leader.member()
+    one, two = await member.receive()
+
+    def move(message: Got) -> MessageMove:
+        return MessageMove(GROUP, *message.queue, 0, message.resets, message.offset, 1, give_up=True)
+
+    moved = leader.turns.give_up(move(one), one.lease)
+    assert moved is not None
+    leader.apply_all()
+    await moved
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
+    assert leader.turns.give_up(move(one), one.lease) is None  # it is there already
+    with pytest.raises(ConsumerFencedError):
+        leader.turns.give_up(move(two), two.lease + 1)
+    await member.ack(two)
+    assert leader.turns.give_up(move(two), two.lease) is None
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
