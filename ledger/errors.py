@@ -8,9 +8,20 @@ converts it back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ledger.v1 import error_pb2
+
+
+class RepeatedMessage(NamedTuple):
+    """A message of a batch that was sent before with the same message id. `place` is its place in the batch, from 0.
+    The first message has `offset` in `queue` of the topic to which the batch was sent, and was appended at
+    `append_time_ms`, in ms since 1970."""
+
+    place: int
+    queue: int
+    offset: int
+    append_time_ms: int
 
 
 class LedgerError(Exception):
@@ -28,6 +39,7 @@ class LedgerError(Exception):
         next_sequence   the next sequence number of this producer in this queue
         acknowledged    if a `send_many` failed in part: the `RecordRange`s of the messages that were acknowledged,
                         in order
+        repeats         the `RepeatedMessage`s of a batch that were sent before with the same message ids
 
     The attributes from `leader` to `next_sequence` are None if they do not apply to the error.
     """
@@ -35,6 +47,7 @@ class LedgerError(Exception):
     code: str = ""
     retriable: bool = False
     acknowledged: Sequence[Any] = ()
+    repeats: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -46,6 +59,7 @@ class LedgerError(Exception):
         end_offset: int | None = None,
         throttle_ms: int | None = None,
         next_sequence: int | None = None,
+        repeats: Sequence[Any] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -55,6 +69,8 @@ class LedgerError(Exception):
         self.end_offset = end_offset
         self.throttle_ms = throttle_ms
         self.next_sequence = next_sequence
+        if repeats:
+            self.repeats = repeats
 
 
 # --- The request is wrong: the same request will be refused again. ---------------------------------------------------
@@ -118,6 +134,13 @@ class UnknownTransactionError(LedgerError):
     """There is no transaction with this id. The id is of another cluster, or was changed."""
 
     code = "UNKNOWN_TRANSACTION"
+
+
+class RepeatedMessagesError(LedgerError):
+    """Messages of the batch were sent before, with the same message ids. The attribute `repeats` has these messages.
+    Nothing of the batch was appended. Producers take the result of the first message, and send the others again."""
+
+    code = "REPEATED_MESSAGES"
 
 
 class CorruptBatchError(LedgerError):
@@ -496,6 +519,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     HeadersTooLargeError,
     TransactionEndedError,
     UnknownTransactionError,
+    RepeatedMessagesError,
     CorruptBatchError,
     UnsupportedBatchError,
     OffsetTooLowError,
@@ -546,6 +570,8 @@ def to_wire(error: LedgerError) -> error_pb2.Error:
         value = getattr(error, fact)
         if value is not None:
             setattr(wire, fact, value)
+    for each in error.repeats:
+        wire.repeats.add(**each._asdict())
     return wire
 
 
@@ -566,6 +592,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
         end_offset=wire.end_offset if ranged else None,
         throttle_ms=wire.throttle_ms or None,
         next_sequence=wire.next_sequence or None,
+        repeats=[RepeatedMessage(each.place, each.queue, each.offset, each.append_time_ms) for each in wire.repeats],
     )
     if kind is LedgerError:
         error.code = str(wire.code)

@@ -14,6 +14,8 @@ MAX_HEADERS = 128
 # Bytes of all header names (in UTF-8) and header values of one message together.
 MAX_HEADERS_BYTES = 16 * 1024
 MAX_LOOK_UP_KEYS = 16
+# Of a message id, in UTF-8.
+MAX_MESSAGE_ID_BYTES = 256
 # Headers whose names begin so are not the user's: a node writes them, for example for a RocketMQ client. They have
 # limits of their own.
 RESERVED_HEADER = "%"

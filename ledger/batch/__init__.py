@@ -28,9 +28,11 @@ from ledger.batch.header import (
     BatchHeader,
     indexed_hashes,
     key_hashes,
+    message_ids,
     place_of,
     tag_hashes,
 )
+from ledger.batch.rest import rest_of
 from ledger.batch.timed import (
     FiredColumn,
     TimedColumn,
@@ -47,6 +49,7 @@ from ledger.batch.transactions import (
     decided_column,
     half_column,
     half_target_of,
+    read_in,
 )
 from ledger.codec import Codec
 
@@ -81,8 +84,11 @@ __all__ = [
     "indexed_hashes",
     "key_hashes",
     "largest_batch",
+    "message_ids",
     "place_of",
+    "read_in",
     "readdress",
+    "rest_of",
     "tag_hashes",
     "target_of",
     "timed_column",

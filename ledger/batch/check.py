@@ -20,6 +20,8 @@ from ledger.batch.header import (
     LOOK_UP_KEYS,
     MAX_COUNT,
     MAX_PLAIN_BYTES,
+    MESSAGE_IDS,
+    WITHOUT_MESSAGE_IDS,
     BatchHeader,
     crc_of,
     cut_places,
@@ -129,6 +131,8 @@ def check_header(header: BatchHeader, size: int) -> None:
         raise UnsupportedBatchError(f"A batch has columns ({unknown:#x}) that this program does not know: upgrade it.")
     if header.columns & EXCLUSIVE_COLUMNS not in EXCLUSIVE_COMBINATIONS:
         raise CorruptBatchError(f"A batch has columns ({header.columns:#x}) that exclude each other: send it again.")
+    if header.columns & MESSAGE_IDS and header.columns & WITHOUT_MESSAGE_IDS:
+        raise CorruptBatchError(f"A batch of a broker has message ids ({header.columns:#x}): send it again.")
     if not 1 <= header.count <= MAX_COUNT:
         raise CorruptBatchError(f"A batch states {header.count} messages: 1 to {MAX_COUNT} are possible.")
     if header.plain_size > MAX_PLAIN_BYTES:

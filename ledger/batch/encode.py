@@ -21,6 +21,7 @@ from ledger.batch.header import (
     LOOK_UP_KEYS,
     MAX_COUNT,
     MAX_PLAIN_BYTES,
+    MESSAGE_IDS,
     TAGS,
     TIMED,
     TIMESTAMPS,
@@ -54,6 +55,7 @@ def encode(
     look_up_keys: Sequence[Sequence[bytes]] | None = None,
     timed: TimedColumn | None = None,
     half: HalfColumn | None = None,
+    ids: Sequence[bytes] | None = None,
     codec: Codec = Codec.NONE,
 ) -> bytes:
     """Return the bytes of one batch of 1..65,535 messages.
@@ -61,8 +63,9 @@ def encode(
     Each of `keys`, `tags`, `headers`, `timestamps_ms` and `look_up_keys` is None or has one item for each message.
     Without `timestamps_ms`, every message has the timestamp `base_timestamp_ms`. With `timed`, the batch is a timed
     batch: it waits in a queue of `%TIMED`, and `timed` has its target queue and the delivery time of each message. With
-    `half`, the batch is a half batch of a transaction. It is not both. A payload that the codec does not make smaller
-    is stored uncompressed. Raises InvalidArgumentError.
+    `half`, the batch is a half batch of a transaction. It is not both. `ids` has the `message_id_hash` of each message
+    id, or is None if the messages have no ids. A payload that the codec does not make smaller is stored
+    uncompressed. Raises InvalidArgumentError.
     """
     check_counts(
         len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms, look_up_keys=look_up_keys
@@ -93,6 +96,10 @@ def encode(
     if half is not None:
         present |= HALF
         front.append(half.encoded())
+    if ids is not None:
+        check_counts(len(values), ids=ids)
+        present |= MESSAGE_IDS
+        front.append(b"".join(ids))
     return sealed(
         payload,
         front,

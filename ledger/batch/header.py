@@ -7,7 +7,7 @@ is padded with zeros.
 
       0        magic u32         "LMQB"
       4        crc u32           CRC32C of all that follows: [8, size)
-      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to LOOK_UP_KEYS below)
+      8        version u8 | codec u8 | columns u16     (columns: the bits KEYS to MESSAGE_IDS below)
      12        count u32         messages: 1..65,535
      16        size u32          of the whole batch, header included
      20        plain size u32    of the payload before compression; at most 64 MiB
@@ -27,6 +27,7 @@ is padded with zeros.
                96 bytes about the transaction      if HALF. See transactions.py
                24 bytes about the transaction      if DECIDED. See transactions.py
                places u16[count]          if CUT: the places of the messages in the batch that was cut
+               message ids, 16 bytes[count]      if MESSAGE_IDS: xxh3-128 of the id of each message
                payload                    compressed by the codec; to the end of the batch. See columns.py
 
 The CRC covers topic id and queue, so a batch that arrives at the wrong queue is detected. A log stores no cut batches:
@@ -60,15 +61,21 @@ CUT = 1 << 7
 HALF = 1 << 8
 DECIDED = 1 << 9
 LOOK_UP_KEYS = 1 << 10
-ALL_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT | HALF | DECIDED | LOOK_UP_KEYS
+MESSAGE_IDS = 1 << 11
+ALL_COLUMNS = (
+    KEYS | TAGS | HEADERS | TIMESTAMPS | TIMED | FIRED | COPIED | CUT | HALF | DECIDED | LOOK_UP_KEYS | MESSAGE_IDS
+)
 # Columns of special batches. A batch has one of these combinations.
 EXCLUSIVE_COLUMNS = TIMED | FIRED | COPIED | CUT | HALF | DECIDED
 EXCLUSIVE_COMBINATIONS = frozenset((0, TIMED, FIRED, TIMED | COPIED, CUT, HALF, DECIDED))
+# Only producers give messages ids, so a batch of the broker has none.
+WITHOUT_MESSAGE_IDS = FIRED | COPIED | CUT | DECIDED
 
 # The name of a producer group in the column HALF, and the whole columns.
 HALF_GROUP_BYTES = 64
 HALF_BYTES = 32 + HALF_GROUP_BYTES
 DECIDED_BYTES = 24
+MESSAGE_ID_BYTES = 16
 
 MAX_COUNT = 65_535
 MAX_PLAIN_BYTES = 64 << 20
@@ -180,6 +187,8 @@ class BatchHeader:
             position += DECIDED_BYTES
         if self.columns & CUT:
             position += padded(2 * self.count)
+        if self.columns & MESSAGE_IDS:
+            position += MESSAGE_ID_BYTES * self.count
         return position
 
 
@@ -270,6 +279,15 @@ def indexed_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[n
 def encoded_look_up_hashes(hashes: NDArray[np.uint64]) -> bytes:
     """Return the bytes of the column of look-up hashes."""
     return _NUMBER.pack(len(hashes)) + hashes.astype("<u8").tobytes()
+
+
+def message_ids(data: Buffer, header: BatchHeader) -> list[bytes] | None:
+    """Return the hash of the id of each message, 16 bytes each, or None if the messages have no ids."""
+    if not header.columns & MESSAGE_IDS:
+        return None
+    end = header.payload_position
+    places = range(end - MESSAGE_ID_BYTES * header.count, end, MESSAGE_ID_BYTES)
+    return [bytes(data[place : place + MESSAGE_ID_BYTES]) for place in places]
 
 
 def cut_places(data: Buffer, header: BatchHeader) -> NDArray[np.uint16] | None:

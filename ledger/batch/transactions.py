@@ -20,11 +20,13 @@ from ledger.batch.header import (
     HALF_BYTES,
     HALF_GROUP_BYTES,
     HEADER_BYTES,
+    MESSAGE_IDS,
     BatchHeader,
     Buffer,
     hashes_end_in,
     seal,
 )
+from ledger.batch.timed import target_of
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import CorruptBatchError, InvalidGroupNameError
 from ledger.transactions import MAX_HALF, NO_HALF
@@ -165,13 +167,14 @@ def copied_half(half: bytes, number: int, first_sequence: int) -> bytes:
 
 
 def _with_column(half: bytes, bit: int, column: bytes, topic_id: int, queue: int, first_sequence: int) -> bytes:
-    """Return the half batch with another column in place of HALF, as a batch of the broker."""
+    """Return the half batch with another column in place of HALF, and without message ids, as a batch of the
+    broker."""
     header = BatchHeader.parse(half)
     view = memoryview(half)
     made = replace(
         header,
-        columns=header.columns & ~HALF | bit,
-        size=header.size - HALF_BYTES + len(column),
+        columns=header.columns & ~(HALF | MESSAGE_IDS) | bit,
+        size=header.size - (header.payload_position - header.hashes_end) + len(column),
         topic_id=topic_id,
         queue=queue,
         producer_id=_BROKER,
@@ -191,3 +194,12 @@ def _checked(number: int) -> int | None:
     if number > MAX_HALF:
         raise CorruptBatchError(f"A half batch names the half batch {number}: numbers are 0 to {MAX_HALF}.")
     return number
+
+
+def read_in(data: Buffer, header: BatchHeader) -> int:
+    """Return the id of the topic in which consumers read the messages of a producer's batch. The messages may wait in
+    `%TIMED` or `%HALF` first."""
+    half, target = half_target_of(data), target_of(data)
+    if half is not None:
+        return half.target[0]
+    return header.topic_id if target is None else target[0]

@@ -6,7 +6,14 @@ ever rolled back, because a committed entry never changes.
 
 from __future__ import annotations
 
-from ledger.batch import Batch, BatchHeader, indexed_hashes, tag_hashes
+from ledger.batch import (
+    Batch,
+    BatchHeader,
+    indexed_hashes,
+    message_ids,
+    read_in,
+    tag_hashes,
+)
 from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.timed.applied_timed import AppliedTimed, Delivery
@@ -58,6 +65,9 @@ class AppliedState:
         step = transaction_step(header, batch, body)
         if step is not None:
             step.check(self.state)
+        ids = message_ids(body, batch)
+        if ids is not None:
+            self.state.check_message_ids(header.index)
         topic = self.state.topics.get(header.topic_id)
         name = "" if topic is None else topic.name
         # Indexes whose `put` may be repeated come first: if a later step fails, the entry is applied again.
@@ -88,6 +98,9 @@ class AppliedState:
             delivery.apply(self.state)
         if step is not None:
             step.apply(self.state)
+        if ids is not None:
+            place, base_offset = (header.topic_id, header.queue), header.base_offset
+            self.state.apply_message_ids(read_in(body, batch), ids, place, base_offset, header.append_time_ms)
         self.fetch_waiters.announce(header.topic_id, header.queue)
 
     def apply_command(self, header: Header, body: memoryview) -> AppliedResult:
@@ -105,6 +118,7 @@ class AppliedState:
     def resume(self, snapshot: Snapshot) -> None:
         """Load the state of a checkpoint when the node starts. The indexes on disk belong to the same checkpoint."""
         self.state = self.decoded(snapshot)
+        self.state.message_ids.prepare()
 
     def decoded(self, snapshot: Snapshot) -> State:
         """Return the state of a snapshot. Raises LedgerError if this program cannot read the state."""
@@ -114,6 +128,7 @@ class AppliedState:
         """Replace the state by the state of a received snapshot, and empty the indexes. `position` is the new log
         start."""
         self.state = state
+        self.state.message_ids.prepare()
         self.queues.wipe()
         self.keys.wipe()
         self.timed.index.wipe()

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ledger.batch import BatchHeader, fired_column, half_column, timed_column
+from ledger.batch import BatchHeader, fired_column, half_column, message_ids, timed_column
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
@@ -51,6 +51,7 @@ from ledger.errors import (
     LedgerError,
     NoLeaderError,
     NotLeaderError,
+    RepeatedMessagesError,
     StorageFailedError,
 )
 from ledger.state import Projected, State
@@ -349,8 +350,10 @@ class BrokerReplica:
         projected = self._projected
         timed = timed_column(batch, header)
         half = half_column(batch, header)
-        topic_type = self.type_of_topic(target_topic(header.topic_id, timed, half))
-        now_ms = 0 if timed is None else self.driver.now_ms()
+        target = target_topic(header.topic_id, timed, half)
+        topic_type = self.type_of_topic(target)
+        ids = message_ids(batch, header)
+        now_ms = 0 if timed is None and ids is None else self.driver.now_ms()
         room = DEFAULT_ROOM if timed is None and half is None else self._timed_room()
         decision = ProduceDecisions.decide(
             header,
@@ -367,20 +370,39 @@ class BrokerReplica:
             half,
             topic_type,
             topic_type is not TopicType.FIFO or has_keys(batch, header),
+            ids,
         )
         match decision:
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"
-                appended = self._append_batch(projected, header, batch, is_half=half is not None)
+                named = None if ids is None else (target, ids)
+                appended = self._append_batch(projected, header, batch, is_half=half is not None, named=named)
                 if timed is not None:
                     self._count_under_way(appended, max(header.plain_size, len(batch)))
                 return appended
             case RepeatResult() | AwaitFirst():
                 return self._repeated(decision)
+            case Refuse(kind) if kind is RepeatedMessagesError:
+                return self._refused_surely(decision)
             case Refuse():
                 raise self._refused(decision.error())
             case Unavailable(obstacle):
                 raise self._refused(self.refusal(obstacle)) from obstacle
+
+    def _refused_surely(self, decision: Refuse) -> asyncio.Future[Committed]:
+        """Return a future that ends in the refusal when this node has confirmed that it leads. So its sender knows that
+        the batch is in no log, also if an earlier attempt left doubt. Raises LedgerError if this node cannot ask."""
+        answer = new_future()
+
+        def settle(confirmed: bool) -> None:
+            if not answer.done():
+                end(answer, self._refused(decision.error()) if confirmed else self.not_leading())
+
+        try:
+            self.driver.read_index(settle)
+        except Refusal as refusal:
+            raise self._refused(self.refusal(refusal)) from refusal
+        return answer
 
     def _timed_room(self) -> TimedRoom:
         waiting_bytes = self.timed.index.total.bytes + self._timed_bytes_under_way
@@ -469,7 +491,9 @@ class BrokerReplica:
         *,
         is_half: bool = False,
         settles: int | None = None,
+        named: tuple[int, Sequence[bytes]] | None = None,
     ) -> asyncio.Future[Committed]:
+        """Append a batch that was decided on. `named` has the topic that consumers read, and the message ids."""
         record = projected.admit_batch(
             topic_id=header.topic_id,
             queue=header.queue,
@@ -484,6 +508,8 @@ class BrokerReplica:
             projected.transactions.prepare(record, len(batch))
         if settles is not None:
             projected.transactions.admit(record, (settles,))
+        if named is not None:
+            projected.message_ids.admit(record, *named)
         draft = EntryDraft(
             EntryKind.BATCH,
             batch,

@@ -17,6 +17,7 @@ This list has the modules in reading order.
     consumption.py           applies the commands of consumer groups to both tables
     access_table.py          users, their rules, and delegated tokens
     timed_table.py           which waiting messages were delivered
+    message_ids.py           the message ids of the last minutes
     transaction_table.py     the half batches of transactions, and how transactions ended
     group_modes.py           the modes of consumer groups
     lease_window.py          the leased messages of one shared group in one queue
@@ -29,6 +30,7 @@ This list has the modules in reading order.
     lease_encoding.py        modes and leases as bytes
     projected.py             Projected: the state with the leader's uncommitted entries
     projected_timed.py       the waiting messages that uncommitted entries deliver or cancel
+    projected_message_ids.py the message ids of uncommitted batches
     projected_transactions.py  the half batches that uncommitted entries add or settle
 """
 

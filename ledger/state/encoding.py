@@ -26,6 +26,7 @@ All numbers are little-endian, and there are no gaps between the fields.
     leases           bytes that follow; encoded by lease_encoding.py; from version 10 on
     topic types      number of topics that have another type than MIXED; from version 11 on
     each of them     topic id, type                                                         in the order of creation
+    message ids      number of records; the records (message_ids.py); from version 11 on      in the order of the log
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
@@ -50,6 +51,7 @@ from ledger.state.consumption_encoding import decode_consumption, encode_consump
 from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TOPIC_TYPES, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_encoding import decode_leases, encode_leases
+from ledger.state.message_ids import MessageIds
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
@@ -95,6 +97,7 @@ class StateParts(NamedTuple):
     timed: TimedTable
     transactions: TransactionTable
     shared: SharedGroups
+    message_ids: MessageIds
 
 
 def encode_state(state: StateParts) -> bytes:
@@ -128,6 +131,8 @@ def encode_state(state: StateParts) -> bytes:
         typed = [topic for topic in topics if topic.type is not TopicType.MIXED]
         parts.append(_COUNT.pack(len(typed)))
         parts.extend(_TOPIC_TYPE.pack(topic.topic_id, topic.type) for topic in typed)
+        records = state.message_ids.encoded()
+        parts += (_COUNT.pack(len(records)), records)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -233,8 +238,10 @@ class _Reader:
         timed = self._timed() if self._version >= VERSION_3 else TimedTable()
         transactions = self._transactions() if self._version >= VERSION_4 else TransactionTable()
         shared = self._leases() if self._version >= VERSION_4 else SharedGroups()
+        message_ids = MessageIds()
         if self._version >= VERSION:
             self._give_types(table)
+            message_ids = self._message_ids()
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
@@ -251,11 +258,16 @@ class _Reader:
             timed,
             transactions,
             shared,
+            message_ids,
         )
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _message_ids(self) -> MessageIds:
+        (size,) = next(self._each(_COUNT, 1))
+        return MessageIds(self._take(size))
 
     def _give_types(self, topics: TopicTable) -> None:
         (count,) = next(self._each(_COUNT, 1))

@@ -14,7 +14,7 @@ Two programs of different versions must compute the same state from the same ent
     4  transactions: the topic `%HALF`, the commands of transactions, and batches that settle half batches;
        shared consumer groups: the commands CreateConsumerGroup and ChangeLeases;
        messages with look-up keys: batches with the column LOOK_UP_KEYS
-    5  calls that a node makes for a user; types of topics
+    5  calls that a node makes for a user; types of topics; messages with ids: batches with the column MESSAGE_IDS
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -42,3 +42,5 @@ LOOK_UP_KEYS = 4
 FORWARDED_CALLERS = 5
 # From this level of shard 0 on, `State` has types of topics (topic_table.py).
 TOPIC_TYPES = 5
+# From this level on, `State` remembers message ids (message_ids.py).
+MESSAGE_IDS = 5

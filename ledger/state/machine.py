@@ -71,6 +71,7 @@ from ledger.state.feature_levels import (
     ACCESS_CONTROL,
     CHECKED_COMMANDS,
     LATEST_LEVEL,
+    MESSAGE_IDS,
     SHARED_GROUPS,
     TIMED,
     TOPIC_TYPES,
@@ -79,6 +80,7 @@ from ledger.state.feature_levels import (
 from ledger.state.group_modes import GroupMode
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_table import LeaseResults
+from ledger.state.message_ids import MessageIds
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
@@ -186,6 +188,7 @@ class State:
         self.timed = TimedTable()
         self.transactions = TransactionTable()
         self.shared = SharedGroups()
+        self.message_ids = MessageIds()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -281,6 +284,18 @@ class State:
                 f"This shard has feature level {self.feature_level}, and types of topics need level {TOPIC_TYPES}: "
                 "some nodes run an older version, upgrade them (`ledgermq cluster info`)."
             )
+
+    def check_message_ids(self, index: int) -> None:
+        """Raise InternalError if the batch of entry `index` cannot have message ids."""
+        if self.feature_level < MESSAGE_IDS:
+            raise InternalError(f"The batch at index {index} has message ids below feature level {MESSAGE_IDS}.")
+
+    def apply_message_ids(
+        self, topic_id: int, ids: Sequence[bytes], place: tuple[int, int], base_offset: int, append_time_ms: int
+    ) -> None:
+        """Remember the ids of a committed batch, as `MessageIds.remember` explains. The batch itself is applied by
+        `apply_batch`. `check_message_ids` must have accepted the batch."""
+        self.message_ids.remember(topic_id, ids, place, base_offset, append_time_ms)
 
     # -- transactions
 
@@ -392,6 +407,7 @@ class State:
             self.timed,
             self.transactions,
             self.shared,
+            self.message_ids,
         )
         return encode_state(parts)
 
@@ -405,6 +421,7 @@ class State:
         state.feature_level, state.access, state.timed = parts.feature_level, parts.access, parts.timed
         state.transactions = parts.transactions
         state.shared = parts.shared
+        state.message_ids = parts.message_ids
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:

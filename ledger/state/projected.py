@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from ledger.errors import TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
+from ledger.state.projected_message_ids import ProjectedMessageIds
 from ledger.state.projected_timed import ProjectedTimed
 from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.sequence import BatchRecord, Decision, Sequence
@@ -49,6 +50,8 @@ class Projected:
         self.timed = ProjectedTimed(state.timed)
         # The half batches that uncommitted entries add or settle.
         self.transactions = ProjectedTransactions(state.transactions)
+        # The message ids of uncommitted batches.
+        self.message_ids = ProjectedMessageIds()
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next appended message of the queue gets."""
@@ -128,6 +131,7 @@ class Projected:
             self._drop(*self._pending.popleft())
         self.timed.settle(applied)
         self.transactions.settle(applied)
+        self.message_ids.settle(applied)
         if self._new_topics:
             topics = self._state.topics
             self._new_topics = {name: shards for name, shards in self._new_topics.items() if topics.named(name) is None}

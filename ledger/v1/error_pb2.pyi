@@ -1,6 +1,8 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -29,6 +31,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HEADERS_TOO_LARGE: _ClassVar[Code]
     TRANSACTION_ENDED: _ClassVar[Code]
     UNKNOWN_TRANSACTION: _ClassVar[Code]
+    REPEATED_MESSAGES: _ClassVar[Code]
     NOT_LEADER: _ClassVar[Code]
     NO_LEADER: _ClassVar[Code]
     BUSY: _ClassVar[Code]
@@ -79,6 +82,7 @@ TOO_MANY_HEADERS: Code
 HEADERS_TOO_LARGE: Code
 TRANSACTION_ENDED: Code
 UNKNOWN_TRANSACTION: Code
+REPEATED_MESSAGES: Code
 NOT_LEADER: Code
 NO_LEADER: Code
 BUSY: Code
@@ -109,7 +113,7 @@ UNKNOWN_USER: Code
 USER_EXISTS: Code
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence", "repeats")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +122,7 @@ class Error(_message.Message):
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REPEATS_FIELD_NUMBER: _ClassVar[int]
     code: Code
     message: str
     leader: int
@@ -126,4 +131,17 @@ class Error(_message.Message):
     end_offset: int
     throttle_ms: int
     next_sequence: int
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ...) -> None: ...
+    repeats: _containers.RepeatedCompositeFieldContainer[RepeatedMessage]
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ..., repeats: _Optional[_Iterable[_Union[RepeatedMessage, _Mapping]]] = ...) -> None: ...
+
+class RepeatedMessage(_message.Message):
+    __slots__ = ("place", "queue", "offset", "append_time_ms")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    place: int
+    queue: int
+    offset: int
+    append_time_ms: int
+    def __init__(self, place: _Optional[int] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ...) -> None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ledger.batch.header import HALF, LOOK_UP_KEYS, TIMED
+from ledger.batch.header import HALF, LOOK_UP_KEYS, MESSAGE_IDS, TIMED
 from ledger.errors import BusyError, UnsupportedBatchError
 from ledger.state import feature_levels
 
@@ -25,6 +25,7 @@ COLUMN_LEVELS = (
     ColumnLevel(TIMED, feature_levels.TIMED, "delivery times"),
     ColumnLevel(HALF, feature_levels.TRANSACTIONS, "transactions"),
     ColumnLevel(LOOK_UP_KEYS, feature_levels.LOOK_UP_KEYS, "look-up keys"),
+    ColumnLevel(MESSAGE_IDS, feature_levels.MESSAGE_IDS, "message ids"),
 )
 
 

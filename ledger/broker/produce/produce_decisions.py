@@ -22,22 +22,24 @@ matches the batch is applied:
     the type of the topic does not take the messages         Refuse(InvalidArgumentError) (type_admission.py)
     the delivery times or their target are refused           Refuse (timed_admission.py)
     the transaction or the target is refused                 Refuse (transaction_admission.py)
+    message ids are not new                                  Refuse (id_admission.py)
     otherwise                                                AppendBatch
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.batch import BatchHeader, HalfColumn, TimedColumn, check
 from ledger.broker.produce.column_levels import check_level
+from ledger.broker.produce.id_admission import check_ids
 from ledger.broker.produce.timed_admission import check_columns, check_timed, check_topic
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedRoom
 from ledger.broker.produce.transaction_admission import check_half, check_half_topic
 from ledger.broker.produce.type_admission import check_type, target_topic
-from ledger.errors import DiskFullError, LedgerError, NoLeaderError
+from ledger.errors import DiskFullError, LedgerError, NoLeaderError, RepeatedMessage
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
 from ledger.topics import TopicType
 from raft.core import Refusal
@@ -78,15 +80,16 @@ class Refuse:
     kind: type[LedgerError]
     message: str
     next_sequence: int | None = None
+    repeats: tuple[RepeatedMessage, ...] = ()
 
     @classmethod
     def of(cls, error: LedgerError) -> Refuse:
         """Return a `Refuse` with the fields of this error."""
-        return cls(type(error), error.message, error.next_sequence)
+        return cls(type(error), error.message, error.next_sequence, tuple(error.repeats))
 
     def error(self) -> LedgerError:
         """Return a new error object to raise."""
-        return self.kind(self.message, next_sequence=self.next_sequence)
+        return self.kind(self.message, next_sequence=self.next_sequence, repeats=self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,7 @@ class ProduceDecisions:
         half: HalfColumn | None = None,
         topic_type: TopicType = TopicType.MIXED,
         has_keys: bool = True,
+        ids: Sequence[bytes] | None = None,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -160,7 +164,8 @@ class ProduceDecisions:
         take of such messages. `columns` are the columns of the batch. `may_rise` is False if a member does not
         support the feature level that these columns need. `half` is the batch's column of its transaction, if it has
         one; then `room` says what the shard may take of half batches. `topic_type` is the type of the topic in which
-        consumers will read the messages, and `has_keys` says whether all of them have keys.
+        consumers will read the messages, and `has_keys` says whether all of them have keys. `ids` are the message ids
+        of the batch, if it has some.
         """
         try:
             topic = state.topics.get(batch.topic_id)
@@ -193,6 +198,9 @@ class ProduceDecisions:
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
             if half is not None and isinstance(verdict, Accept):
                 check_half(half, batch.queue, state, projected, room)
+            if ids is not None and isinstance(verdict, Accept):
+                read_in = target_topic(batch.topic_id, timed, half)
+                check_ids(batch.topic_id, read_in, ids, state, projected, now_ms)
         except LedgerError as error:
             return Refuse.of(error)
         match verdict:

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
-from ledger.limits import validate_all_headers, validate_look_up_keys
+from ledger.hashing import message_id_hash
+from ledger.limits import MAX_MESSAGE_ID_BYTES, validate_all_headers, validate_look_up_keys
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
@@ -81,6 +82,19 @@ def checked_key(key: bytes | str | None) -> bytes | None:
     if key is not None and type(key) is not bytes:
         raise InvalidArgumentError(f"A message's key must be bytes or str, not {type(key).__name__}.")
     return key
+
+
+def checked_message_id(message_id: bytes | str) -> bytes:
+    """Return the hash of a message id, by which brokers know it. Raises InvalidArgumentError."""
+    if isinstance(message_id, str):
+        message_id = _utf8(message_id, "message id")
+    if type(message_id) is not bytes:
+        raise InvalidArgumentError(f"A message_id must be bytes or str, not {type(message_id).__name__}.")
+    if not 1 <= len(message_id) <= MAX_MESSAGE_ID_BYTES:
+        raise InvalidArgumentError(
+            f"A message_id has {len(message_id)} bytes; it can have 1 to {MAX_MESSAGE_ID_BYTES} bytes."
+        )
+    return message_id_hash(message_id)
 
 
 def checked_look_up_keys(keys: Iterable[bytes | str] | None) -> tuple[bytes, ...]:

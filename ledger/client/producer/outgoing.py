@@ -54,6 +54,8 @@ class OutgoingMessage(Generic[Given]):
     deliver_at: datetime | None = None
     delay: timedelta | None = None
     look_up_keys: Iterable[bytes | str] | None = None
+    # Only for the first message of a transaction; `send_many` takes none.
+    message_id: bytes | str | None = None
 
 
 def encoded_items(items: Iterable[Any], encoded: Callable[[Any], bytes]) -> Iterable[Any]:
@@ -247,6 +249,8 @@ def _checked(
     queue: int | None,
     look_up_keys: tuple[bytes, ...],
 ) -> tuple[bytes, bytes | None, str | None, Headers, int | None, int | None, tuple[bytes, ...], int]:
+    if one.message_id is not None:
+        raise InvalidArgumentError("send_many takes no message ids: use send() or send_nowait().")
     value = checked_value(one.value, max_message_bytes)
     own_key = key if one.key is None else checked_key(one.key)
     own_tag = tag if one.tag is None else checked_tag(one.tag)

@@ -27,6 +27,7 @@ from ledger.client.producer.arguments import (
     checked_headers,
     checked_key,
     checked_look_up_keys,
+    checked_message_id,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -259,6 +260,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
         the message.
@@ -271,6 +273,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         `look_up_keys` are up to 16 more keys by which Admin.query_messages finds the message, as it finds the message
         by its `key`. They do not choose the queue.
 
+        `message_id`, 1 to 256 bytes, lets a message be sent again without a second copy: if the topic got a message
+        with the same id within the last 5 minutes, the result is that of the first message, with `duplicate` set.
+        Without a key, the id chooses the queue. A message that is sent again must have the same key, `queue` and
+        delivery time.
+
         Raises an error that says why the message is invalid, or DeliveryTimeoutError. The attribute `maybe_committed`
         of a DeliveryTimeoutError says whether the message may be in the log. If the call is cancelled after the
         producer has accepted the message, the message is still sent.
@@ -280,6 +287,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if message_id is not None:
+            piece.name(checked_message_id(message_id))
         try:
             if self._buffer.take(piece.size):  # what `_enter` does, without its cost
                 selection.place(topic, piece, queue)
@@ -303,6 +312,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> asyncio.Future[RecordMetadata]:
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
@@ -311,6 +321,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if message_id is not None:
+            piece.name(checked_message_id(message_id))
         if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
             selection.place(topic, piece, queue)
         else:
@@ -543,7 +555,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     def _half_piece(self, receipt: Receipt, topic: str, message: OutgoingMessage[Sent]) -> Piece:
         """Return a piece with one message of a transaction."""
         data = message.value if self._encoded is None else self._encoded(message.value)
-        return self._checked_piece(
+        piece = self._checked_piece(
             receipt,
             topic,
             data,
@@ -554,6 +566,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             None,
             message.look_up_keys,
         )
+        if message.message_id is not None:
+            piece.name(checked_message_id(message.message_id))
+        return piece
 
     def _recorded(self, topic: str, piece: Piece) -> Piece:
         if self._recorder is not None:

@@ -7,7 +7,7 @@ column for keys, tags, headers or timestamps if none of its messages needs the c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from ledger.errors import (
     InvalidTopicNameError,
     LedgerError,
     MessageTooLargeError,
+    RepeatedMessagesError,
     SequenceGapError,
     ThrottledError,
     TransactionEndedError,
@@ -58,6 +59,7 @@ _REFUSED_BEFORE_APPEND = (
     InvalidArgumentError,
     InvalidTopicNameError,
     MessageTooLargeError,
+    RepeatedMessagesError,
     SequenceGapError,
     ThrottledError,
     TransactionEndedError,
@@ -185,6 +187,7 @@ class Piece:
         "headers",
         "key",
         "look_up_keys",
+        "message_id",
         "receipt",
         "size",
         "tag",
@@ -218,12 +221,20 @@ class Piece:
         self.deliver_at_ms = deliver_at_ms
         self.look_up_keys = look_up_keys
         self.bound = bound
+        # The hash of the message id, if the piece is one message with an id.
+        self.message_id: bytes | None = None
         # What a half batch says about its transaction; None: the messages are of no transaction.
         self.half: HalfColumn | None = None
         each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers, look_up_keys)
         self.size = value_bytes + each * len(values)
         if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
             self.size += DELIVERY_TIME_BYTES * len(values)
+
+    def name(self, message_id: bytes) -> None:
+        """Give the message of the piece an id, by its hash. Call it before the piece is sent."""
+        assert self.count == 1
+        self.message_id = message_id
+        self.size += len(message_id)
 
     @property
     def waits(self) -> bool:
@@ -294,6 +305,8 @@ class ProducerBatch:
     headers: list[Headers] | None = None
     timestamps_ms: list[int] | None = None
     look_up_keys: list[tuple[bytes, ...]] | None = None
+    # The hashes of the message ids, in order (a dict, because a set has no order); None: the messages have no ids.
+    ids: dict[bytes, None] | None = None
     # The messages of a table. The batch has no others then.
     table: TablePiece | None = None
     # The topic id and the number of the queue to which the messages are delivered at their delivery times; None: the
@@ -341,6 +354,9 @@ class ProducerBatch:
         if piece.half is not None:
             assert not before, "each piece of a transaction is a batch"
             self.half = piece.half
+        if piece.message_id is not None:
+            self.ids = {} if self.ids is None else self.ids
+            self.ids[piece.message_id] = None
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
         self.bound = self.bound or piece.bound
@@ -418,10 +434,31 @@ class ProducerBatch:
             if self.target is None
             else TimedColumn(*self.target, np.array(self.delivery_times_ms, np.int64)),
             half=self.half,
+            ids=None if self.ids is None else list(self.ids),
             codec=codec,
         )
         self.values, self.delivery_times_ms = [], []
         self.keys = self.tags = self.headers = self.timestamps_ms = self.look_up_keys = None
+
+    def takes_id_of(self, piece: Piece) -> bool:
+        """Return True if the piece can be in this batch because of its message id: either all messages of a batch have
+        ids or none has, and no two have the same."""
+        if self.ids is None or piece.message_id is None:
+            return not self.count or (self.ids is None and piece.message_id is None)
+        return piece.message_id not in self.ids
+
+    def leave_out(self, places: Collection[int]) -> list[tuple[int, Receipt]]:
+        """Remove the messages at these places from a numbered batch whose messages have ids. Return their places and
+        receipts; a batch that has timed out has no receipts any more. The batch then needs a new number. If the places
+        are those of all messages, only the receipts are removed."""
+        kept = [place for place in range(self.count) if place not in places]
+        receipts, self.receipts = self.receipts, []
+        if receipts:
+            self.receipts = [receipts[place] for place in kept]
+        if kept:
+            self.data = batch_format.rest_of(self.encoded, kept)
+            self.count = len(kept)
+        return [(place, receipts[place][0]) for place in places] if receipts else []
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
         """Give the batch another epoch and sequence number. The batch must not be in a log: with a second number it

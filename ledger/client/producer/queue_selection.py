@@ -110,8 +110,10 @@ class QueueSelection:
         try:
             if queue is None and piece.count == 1 and piece.values:
                 queue = self._selected(sequencers, piece, piece.values[0])
-            piece.bound = queue is not None or piece.key is not None
-            sequencer = sequencers.pick(piece.key, queue)
+            # A message with an id that is sent again must meet the shard that has it, so the id chooses the queue.
+            key = piece.message_id if piece.key is None else piece.key
+            piece.bound = queue is not None or key is not None
+            sequencer = sequencers.pick(key, queue)
             refusal = sequencer.refuses()
             if refusal is not None:
                 raise refusal

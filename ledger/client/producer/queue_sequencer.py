@@ -75,6 +75,7 @@ from ledger.errors import (
     LedgerError,
     NoLeaderError,
     ProducerFencedError,
+    RepeatedMessagesError,
     SequenceGapError,
     ThrottledError,
 )
@@ -179,6 +180,7 @@ class QueueSequencer:
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
             and batch.count + piece.count <= MAX_BATCH_MESSAGES
+            and batch.takes_id_of(piece)
             and not isinstance(piece, TablePiece)
             and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
         )
@@ -262,6 +264,8 @@ class QueueSequencer:
             self.trouble = None
             self._window = min(self._window + 1, self._delivery.max_in_flight)
             return [self._remove(batch, answer)]
+        if isinstance(answer, RepeatedMessagesError) and answer.repeats and batch.ids is not None:
+            return self._leave_out(batch, answer, now)
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
         gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
         if isinstance(answer, ProducerFencedError):
@@ -282,6 +286,35 @@ class QueueSequencer:
         if sent and not isinstance(answer, SequenceGapError):
             batch.failures += 1
         return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
+
+    def _leave_out(self, batch: ProducerBatch, answer: RepeatedMessagesError, now: float) -> list[BatchResult]:
+        """Remove the messages that were sent before from a batch that the broker refused because of them, and return
+        their results. The rest of the batch is sent again, before all later batches.
+
+        The batch and all later ones get new numbers, also if earlier attempts left doubt: the leader has confirmed that
+        it leads, so the batch is not in the log. It will not be, because of its repeated messages, and then no later
+        batch is either."""
+        self._halt(now, 0)
+        self._has_offer = True
+        repeats = {each.place: each for each in answer.repeats if each.place < batch.count}
+        is_rest = len(repeats) < batch.count
+        results = [
+            BatchResult(
+                repeats[place].queue,
+                [(receipt, 1)],
+                Acknowledged(repeats[place].offset, 0, repeats[place].append_time_ms, duplicate=True),
+                0,
+                batch,
+            )
+            for place, receipt in batch.leave_out(repeats)
+        ]
+        if is_rest:
+            batch.behind_hole = True
+            return results
+        self._leave_hole(batch)
+        last = answer.repeats[-1]
+        told = Acknowledged(last.offset, 0, last.append_time_ms, duplicate=True)
+        return [*results, self._remove(batch, told)]
 
     def _has_no_attempt_left(self, batch: ProducerBatch) -> bool:
         retries = self._delivery.retries

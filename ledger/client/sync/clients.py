@@ -92,10 +92,11 @@ class Producer(Lifetime, Generic[Sent]):
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> RecordMetadata:
         """Send one message. Return the queue and the offset of the message when a majority of the shard's voters has
-        the message. With `deliver_at` or `delay`, the message waits, as AsyncProducer.send says. Raises the same errors
-        as AsyncProducer.send.
+        the message. With `deliver_at` or `delay`, the message waits, and with `message_id` it is appended once, as
+        AsyncProducer.send says. Raises the same errors as AsyncProducer.send.
         """
         return self._thread.run(
             self._client.send(
@@ -109,6 +110,7 @@ class Producer(Lifetime, Generic[Sent]):
                 deliver_at=deliver_at,
                 delay=delay,
                 look_up_keys=look_up_keys,
+                message_id=message_id,
             )
         )
 

@@ -55,6 +55,7 @@ class Transaction(Generic[Sent]):
         timestamp_ms: int | None = None,
         queue: int | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> None:
         """Send one message in this transaction, as AsyncTransaction.send does."""
         self._thread.run(
@@ -67,6 +68,7 @@ class Transaction(Generic[Sent]):
                 timestamp_ms=timestamp_ms,
                 queue=queue,
                 look_up_keys=look_up_keys,
+                message_id=message_id,
             )
         )
 

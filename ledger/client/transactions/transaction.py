@@ -109,9 +109,13 @@ class AsyncTransaction(Generic[Sent]):
         timestamp_ms: int | None = None,
         queue: int | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> None:
         """Send one message in this transaction, to `topic` or, without it, to the topic of the transaction. Return when
         a majority of the voters has the message. Consumers do not get it before the commit.
+
+        The first message can have a `message_id`, as AsyncProducer.send explains it. If it was sent before, this
+        transaction is the one that the first message began: it has the same id and the same outcome.
 
         If a send fails, the transaction can only be rolled back. Raises InvalidArgumentError if the transaction has
         ended or has too many messages, and the errors of `AsyncProducer.send`.
@@ -120,9 +124,11 @@ class AsyncTransaction(Generic[Sent]):
         if len(self._halves) >= MAX_HALVES:
             raise InvalidArgumentError(f"A transaction can have at most {MAX_HALVES} messages: use more transactions.")
         place = len(self._halves)
+        if place and message_id is not None:
+            raise InvalidArgumentError("Only the first message of a transaction can have a message_id.")
         self._halves.append(None)
         self._topics.append(topic or self._topic)
-        message = OutgoingMessage(value, key, tag, headers, timestamp_ms, queue, look_up_keys=look_up_keys)
+        message = OutgoingMessage(value, key, tag, headers, timestamp_ms, queue, None, None, look_up_keys, message_id)
         work = self._send(self._first if place else None, self._topics[place], message)
         task = asyncio.get_running_loop().create_task(work)
         if not place:

@@ -30,6 +30,8 @@ class ViolationKind(StrEnum):
     DELIVERY_MISSING = "delivery missing"
     # A batch with the messages of a transaction differs from the half batch that waited.
     DECISION_ALTERED = "decision altered"
+    # A message is in a topic twice with the same message id, within the time for which ids are remembered.
+    MESSAGE_REPEATED = "message repeated"
     # An entry leases a message of a shared group that another lease holds, or that is settled.
     LEASED_TWICE = "leased twice"
     # The state has other leases, attempts or settled messages of a shared group than follow from the log.

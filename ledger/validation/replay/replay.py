@@ -50,6 +50,7 @@ from ledger.validation.spans.steps import (
     Copied,
     HalfPrepared,
     HalfSettled,
+    IdsGiven,
     Moved,
     RunBegins,
     RunEnds,
@@ -201,6 +202,8 @@ class Replay:
                 self._prepare(step)
             case HalfSettled():
                 self._settle_half(step)
+            case IdsGiven():
+                self._remember(step)
             case StateCut():
                 self._cut(step.index, step.tail, is_reached=step.is_reached)
 
@@ -364,6 +367,26 @@ class Replay:
         except LedgerError as error:
             self._stop(step.index, error)
         self._half_contents.pop(settled.half, None)
+
+    def _remember(self, step: IdsGiven) -> None:
+        """Tell the messages whose ids the state remembers from earlier messages, and remember those of the batch."""
+        if self._state is None:
+            return
+        try:
+            self._state.check_message_ids(step.index)
+        except InternalError as error:
+            self._stop(step.index, error)
+            return
+        repeated = self._state.message_ids.known(step.read_in, step.ids, step.append_time_ms)
+        firsts: dict[bytes, int] = {}
+        twins = [number for number, each in enumerate(step.ids) if firsts.setdefault(each, number) != number]
+        for number in sorted({*twins, *(number for number, _ in repeated)}):
+            reason = TopicText(("a message with the same message id was sent before to ", step.read_in))
+            at = (step.position, step.topic_id, step.queue, step.offset + number)
+            self._tell_waiting(ViolationKind.MESSAGE_REPEATED, reason, step.index, *at)
+        self._state.apply_message_ids(
+            step.read_in, step.ids, (step.topic_id, step.queue), step.offset, step.append_time_ms
+        )
 
     def _compare(
         self, index: int, position: int, topic_id: int, queue: int, offset: int, number: int, contents: int

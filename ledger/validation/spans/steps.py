@@ -26,10 +26,12 @@ from ledger.batch import (
     decided_column,
     fired_column,
     half_column,
+    message_ids,
+    read_in,
     timed_column,
 )
 from ledger.batch.check import check_header
-from ledger.batch.header import COPIED, DECIDED, FIRED, HALF, HEADER_BYTES, HEADERS
+from ledger.batch.header import COPIED, DECIDED, FIRED, HALF, HEADER_BYTES, HEADERS, MESSAGE_IDS
 from ledger.errors import LedgerError
 from ledger.retries import place_before
 from ledger.state import PreparedHalf, Settlement
@@ -153,6 +155,21 @@ class HalfSettled:
 
 
 @dataclass(frozen=True, slots=True)
+class IdsGiven:
+    """A batch whose messages have ids, which count for the topic that consumers read."""
+
+    index: int
+    append_time_ms: int
+    read_in: int
+    ids: list[bytes]
+    # Where the batch is.
+    position: int
+    topic_id: int
+    queue: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateCut:
     index: int
     # Of the entry there.
@@ -161,7 +178,9 @@ class StateCut:
     is_reached: bool = True
 
 
-_Boundary = CommandApplied | Configured | Moved | Copied | TimedDelivered | HalfPrepared | HalfSettled | StateCut
+_Boundary = (
+    CommandApplied | Configured | Moved | Copied | TimedDelivered | HalfPrepared | HalfSettled | IdsGiven | StateCut
+)
 Step = RunBegins | RunEnds | BatchesApplied | Waited | _Boundary
 
 
@@ -253,7 +272,31 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
     found += [step for fact in facts[of_transactions] if (step := _of_transaction(block, fact)) is not None]
     found += [delivered for fact in facts[of_broker & delivers] if (delivered := _delivered(block, fact)) is not None]
     found += [copied for fact in facts[of_broker & copies] if (copied := _copied(block, fact)) is not None]
+    named = facts[(facts["columns"] & MESSAGE_IDS) != 0]
+    found += [given for fact in named if (given := _ids_given(block, fact)) is not None]
     return sorted(found, key=_edge)
+
+
+def _ids_given(block: SpanBlock, fact: np.void) -> IdsGiven | None:
+    body = body_of(block, fact)
+    try:
+        header = BatchHeader.parse(body)
+        check_header(header, len(body))
+        ids = message_ids(body, header)
+    except LedgerError:
+        return None  # whole by its CRC, and no batch all the same: no replica can apply it
+    if ids is None:
+        return None
+    return IdsGiven(
+        int(fact["index"]),
+        int(fact["append_time_ms"]),
+        read_in(body, header),
+        ids,
+        int(fact["position"]),
+        int(fact["topic_id"]),
+        int(fact["queue"]),
+        int(fact["base_offset"]),
+    )
 
 
 def _copied(block: SpanBlock, fact: np.void) -> Copied | None:
@@ -345,7 +388,7 @@ def _of_transaction(block: SpanBlock, fact: np.void) -> HalfPrepared | HalfSettl
 def contents_of(body: bytes | memoryview, header: BatchHeader) -> int:
     """Return a hash of what a half batch and the batch with its messages have in common: the messages, and not the
     queue and the producer."""
-    columns = header.columns & ~(HALF | DECIDED)
+    columns = header.columns & ~(HALF | DECIDED | MESSAGE_IDS)
     same = (header.codec, columns, header.count, header.plain_size, header.largest, header.base_timestamp_ms)
     digest = xxhash.xxh3_64(repr(same).encode())
     view = memoryview(body)
