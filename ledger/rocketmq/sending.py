@@ -2,7 +2,8 @@
 
 Messages that arrive in one turn share the batches of one producer. While many sends are under way, they wait a
 millisecond for each other, because gRPC hands over requests one by one. A client that hears no answer in time sends its
-message again with the same message id; while the first send is under way, the second one waits for its result.
+message again with the same message id. While the first send is under way, the second one waits for its result; later,
+the shard knows the id for five minutes, and any node answers with the first result.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class FrontSending:
             "headers": message.headers,
             "timestamp_ms": message.timestamp_ms,
             "look_up_keys": message.look_up_keys,
+            "message_id": message.message_id,
         }
         entry = Entry(status=ok(), message_id=message.message_id, transaction_id=message.message_id)
         if len(self._pending) > FEW:

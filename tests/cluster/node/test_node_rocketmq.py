@@ -435,6 +435,25 @@ async def test_a_queue_is_read_by_offsets_and_a_group_keeps_its_offset(client: R
     assert code(await client.call("UpdateOffset", update)) == "ILLEGAL_OFFSET"
 
 
+async def test_a_message_that_is_sent_again_is_stored_once(fleet: Fleet, client: RawClient) -> None:
+    now_ms = round(time.time() * 1000)
+    for given in ({}, {"message_group": "a"}, {"deliver_at_ms": now_ms + 500}):
+        message = client.message("orders", **given)
+        first = (await client.send(message)).entries[0]
+        async with RawClient(fleet.settings(1).rocketmq) as other:
+            again = (await other.send(message)).entries[0]
+        assert again == first
+    found = await client.some("billing", "orders", 3)
+    found += await client.messages("billing", "orders")
+    assert len(found) == 3
+
+
+async def test_a_transaction_that_is_begun_again_is_one(client: RawClient) -> None:
+    message = client.message("orders", message_type=pb.TRANSACTION)
+    first, again = [(await client.send(message)).entries[0] for _ in range(2)]
+    assert again.transaction_id == first.transaction_id
+
+
 async def test_lite_topics_are_refused(client: RawClient) -> None:
     assert code(await client.call("SyncLiteSubscription", service_pb2.SyncLiteSubscriptionRequest())) == "UNSUPPORTED"
 
