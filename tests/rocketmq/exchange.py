@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from tests.rocketmq.programs import ClientProgram, Told
-from tests.rocketmq.targets import Target
 
 # The shortest time that Apache's servers accept for a receive.
 INVISIBLE_S = 10
 _NAMES = count(1)
 
 
+class Reached(Protocol):
+    """What an exchange needs to know of the servers."""
+
+    @property
+    def endpoints(self) -> str: ...
+    @property
+    def settle_s(self) -> float: ...
+
+
 class Exchange:
     """The clients of one test in one program. Names of clients are unique within the program."""
 
-    def __init__(self, program: ClientProgram, target: Target, **connection: Any) -> None:
+    def __init__(self, program: ClientProgram, target: Reached, **connection: Any) -> None:
         self.program, self._target = program, target
         self._connection = {"endpoints": target.endpoints, **connection}
         self._opened: list[str] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -45,7 +46,11 @@ class Shop:
     async def open(self, cluster: AsyncCluster, one_address: str, all_addresses: str) -> None:
         # The Node.js client cannot start from several addresses, and the Rust client does not try the next one.
         endpoints = one_address if self.name in ("node", "rust") else all_addresses
-        connection = {"endpoints": endpoints, "subscriptions": {_TOPIC: {}}, "group": f"readers-{self.name}"}
+        connection: dict[str, Any] = {
+            "endpoints": endpoints,
+            "subscriptions": {_TOPIC: {}},
+            "group": f"readers-{self.name}",
+        }
         await self.program.call("producer", name="producer", endpoints=endpoints, topics=[_TOPIC])
         await self.program.call("push" if "push" in self.can else "simple", name="consumer", **connection)
 
@@ -67,6 +72,9 @@ class Shop:
     def handled(self) -> list[str]:
         """Return the bodies that the consumer handled, each at its first time."""
         return list(dict.fromkeys(found["body"] for found in self.program.consumed("consumer")))
+
+    def has_handled(self, bodies: set[str]) -> bool:
+        return bodies <= set(self.handled())
 
     async def _call(self, do: str, **fields: Any) -> Told:
         return await self.program.call(do, client="producer", answer_s=180, **fields)
@@ -103,7 +111,7 @@ async def test_clients_go_on_when_each_node_is_killed_in_turn() -> None:
         sent = {body for shop in shops for body in shop.acknowledged}
         for shop in shops:
             await shop.program.wait_for(
-                lambda shop=shop: sent <= set(shop.handled()),
+                partial(shop.has_handled, sent),
                 f"each of the {len(sent)} acknowledged messages is handled, {len(shop.handled())} are",
                 _ALL_THERE_S,
             )
