@@ -19,6 +19,7 @@ MAX_CLIENT_ID_CHARACTERS = 255
 _WANTED = frozenset({CLIENT_ID, LANGUAGE, AUTHORIZATION, DATE})
 # What Node's client says of itself, in old and in new versions.
 _NODE = frozenset({"HTTP", "NODE_JS"})
+_PYTHON = "PYTHON"
 
 Context = aio.ServicerContext[Any, Any]
 # Proves a caller by the headers of its call: (headers, whether the port has TLS) -> caller. Raises LedgerError.
@@ -39,6 +40,10 @@ class FrontCall:
     @property
     def is_node_js(self) -> bool:
         return self.language in _NODE
+
+    @property
+    def is_python(self) -> bool:
+        return self.language == _PYTHON
 
 
 def front_call(context: Context, prove: Prove, *, is_tls: bool) -> FrontCall:

@@ -5,6 +5,10 @@ addresses only in a certain form:
 
     addresses are numbers             all addresses (Node.js: in the form that grpc-js reads)
     names, or both                    one address for each queue, because most clients refuse several names
+    Python's client with TLS          one address for each queue, because it finds no list of addresses in a certificate
+
+With one address for each queue, the queues of a topic take turns at the nodes. A client that repeats a send takes the
+next queue, and so another node.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ def is_outside(access_point: pb.Endpoints, known: Mapping[int, RocketmqEndpoint]
 def endpoints_for(call: FrontCall, addresses: Sequence[HostPort], queue: int) -> pb.Endpoints:
     """Return the endpoints of a queue for the client that makes the call."""
     scheme = scheme_of(host for host, _ in addresses)
-    if scheme == pb.DOMAIN_NAME:
+    if scheme == pb.DOMAIN_NAME or (call.is_tls and call.is_python):
         addresses = [addresses[queue % len(addresses)]]
     elif len(addresses) > 1:
         first = xxhash.xxh3_64_intdigest(call.client_id.encode()) % len(addresses)

@@ -47,7 +47,7 @@ async def query_route(
             topic=request.topic,
             id=queue,
             permission=pb.READ_WRITE,
-            broker=broker_of(call, addresses, cluster, shard),
+            broker=broker_of(call, addresses, cluster, shard, queue),
             accept_message_types=accepted_types(topic),
         )
     return response
@@ -61,13 +61,13 @@ async def query_assignment(
     topic = await routed_topic(cluster, request.topic)
     addresses = addresses_for(call, request.endpoints, cluster)
     response = service_pb2.QueryAssignmentResponse(status=ok())
-    for shard in dict.fromkeys(topic.shards):
+    for place, shard in enumerate(dict.fromkeys(topic.shards)):
         response.assignments.add().message_queue.CopyFrom(
             pb.MessageQueue(
                 topic=request.topic,
                 id=topic.shards.index(shard) if by_key else ALL_QUEUES,
                 permission=pb.READ_WRITE,
-                broker=broker_of(call, addresses, cluster, shard),
+                broker=broker_of(call, addresses, cluster, shard, place),
                 accept_message_types=accepted_types(topic),
             )
         )
@@ -83,10 +83,11 @@ def addresses_for(call: FrontCall, access_point: pb.Endpoints, cluster: ClusterC
     return addresses
 
 
-def broker_of(call: FrontCall, addresses: Sequence[HostPort], cluster: ClusterClient, shard: int) -> pb.Broker:
-    return pb.Broker(
-        name=f"{cluster.routes.table.cluster}{_SEPARATOR}{shard}", id=0, endpoints=endpoints_for(call, addresses, shard)
-    )
+def broker_of(
+    call: FrontCall, addresses: Sequence[HostPort], cluster: ClusterClient, shard: int, queue: int
+) -> pb.Broker:
+    name = f"{cluster.routes.table.cluster}{_SEPARATOR}{shard}"
+    return pb.Broker(name=name, id=0, endpoints=endpoints_for(call, addresses, queue))
 
 
 def shard_of(queue: pb.MessageQueue, cluster: ClusterClient, topic: RoutedTopic) -> int | None:
