@@ -495,10 +495,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         queue: int | None,
         deliver_at_ms: int | None,
         look_up_keys: Iterable[bytes | str] | None,
+        message_id: bytes | None,
     ) -> None:
-        """Do what send_nowait does, with a receipt of the caller. The synchronous producer calls this method."""
+        """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id. The synchronous
+        producer calls this method."""
         selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
         piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if message_id is not None:
+            piece.name(message_id)
         if self._buffer.take(piece.size):
             selection.place(topic, piece, queue)
         else:

@@ -18,7 +18,7 @@ from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.consumer.consumer import AsyncConsumer, Start
 from ledger.client.consumer.cursor import QueueBatch
-from ledger.client.producer.arguments import GivenHeaders, checked_look_up_keys
+from ledger.client.producer.arguments import GivenHeaders, checked_look_up_keys, checked_message_id
 from ledger.client.producer.fault_table import Steps
 from ledger.client.producer.outgoing import OutgoingMessage
 from ledger.client.producer.producer import AsyncProducer
@@ -127,19 +127,22 @@ class Producer(Lifetime, Generic[Sent]):
         deliver_at: datetime | None = None,
         delay: timedelta | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        message_id: bytes | str | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Pass one message to the producer, and return a future. The future gets the metadata of the message or an
         error. If the buffer has no room, the error is BufferFullError.
 
         The call does not wait for the cluster. If 2,048 messages, or 8 MiB, wait for the client's own thread, the call
-        waits until this thread has taken them. Raises ClosedError, and InvalidArgumentError if `deliver_at`, `delay` or
-        `look_up_keys` is invalid.
+        waits until this thread has taken them. Raises ClosedError, and InvalidArgumentError if `deliver_at`, `delay`,
+        `look_up_keys` or `message_id` is invalid.
         """
         deliver_at_ms = self._client._delivery_ms(deliver_at, delay)
         data = self._client._encoded_now(value)
         size = len(data) if isinstance(data, bytes) else 0  # the client's own thread refuses other types
         more_keys = checked_look_up_keys(look_up_keys)
-        return self._handover.put(size, topic, (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms, more_keys))
+        hashed = None if message_id is None else checked_message_id(message_id)
+        arguments = (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms, more_keys, hashed)
+        return self._handover.put(size, topic, arguments)
 
     def send_many(
         self,
