@@ -111,7 +111,8 @@ class LeaseRecord:
             rows = self._opened(queue, result, ends)
             if rows is not None and not isinstance(result, LedgerError):
                 yield from self._change_queue(queue, rows, result, index, ends)
-        self._were_reset.clear()
+        if wire.queues:
+            self._were_reset.clear()
 
     def follow(self, body: bytes, result: object) -> None:
         """Apply another command, for which the state machine has this result."""

@@ -52,7 +52,13 @@ class LeaseLog:
 
     def change(self, *changes: LeaseChange, queue: int = 0, created: int = CREATED) -> tuple[int, LeaseResults]:
         """Append the changes of one queue. Return the index of the entry, and the results of the state machine."""
-        queues = (QueueLeases(GROUP, created, TopicQueueId(ORDERS, queue), 0, changes),)
+        return self._change((QueueLeases(GROUP, created, TopicQueueId(ORDERS, queue), 0, changes),))
+
+    def tick(self) -> None:
+        """Append an entry that only moves the lease time."""
+        self._change(())
+
+    def _change(self, queues: tuple[QueueLeases, ...]) -> tuple[int, LeaseResults]:
         body = encode_command(ChangeLeases(queues, self.time_ms))
         header = self.writer.append(EntryDraft(EntryKind.COMMAND, body))
         results = self.writer.state.apply_command(body, header.append_time_ms, index=header.index)
@@ -155,7 +161,7 @@ def test_a_lease_ends_at_its_end(log: LeaseLog) -> None:
 def test_the_lease_time_never_goes_back(log: LeaseLog) -> None:
     log.lease(0, 1, duration_ms=100)
     log.time_ms += 100
-    log.change()
+    log.tick()
     log.time_ms -= 100
     log.lease(0, 1)
     assert log.told() == []
@@ -204,6 +210,7 @@ def test_changes_of_members_count_before_the_leases_of_their_entry(log: LeaseLog
 def test_a_reset_that_the_leader_did_not_know_of_is_no_fault(log: LeaseLog) -> None:
     log.lease(0, 3)
     log.reset(20)
+    log.tick()
     log.lease(3, 2)
     at = log.lease(5, 2)
     assert log.kinds() == [(K.LEASED_TWICE, at, 5)], "now the leader knows"
