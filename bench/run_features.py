@@ -40,6 +40,8 @@ NODES = 3
 DUE_PER_S, DUE_S, BURST = 2_000, 30, 200_000
 TRANSACTION_S, IN_FLIGHT = 10, 200
 SHARED_MESSAGES, MEMBERS = 200_000, 50
+# The cases with and without a failing key take turns, because a single ratio says little.
+KEYED_ROUNDS = 3
 MARKS = {True: "met", False: "NOT MET", None: "-"}
 
 # The figures as they were measured, and the rows that compare them with targets.
@@ -103,8 +105,8 @@ def transacted(scale: FeatureScale) -> Found:
 
 
 def leased(scale: FeatureScale) -> Found:
-    found = []
-    for case in shared.shared_cases(scale.of(SHARED_MESSAGES), MEMBERS):
+    found, (batches, singles, *keyed) = [], shared.shared_cases(scale.of(SHARED_MESSAGES), MEMBERS)
+    for case in (batches, singles, *keyed * KEYED_ROUNDS):
         with fresh_cluster(scale.directory / case.name, NODES) as cluster:
             found.append(asyncio.run(shared.measure(cluster.bootstrap, case)))
     return found, feature_rows.shared_rows(found)

@@ -4,6 +4,7 @@ figures of one measurement into rows; they measure nothing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from bench.judging.waiting_log import CancelFigures
 from bench.node.shared import LeaseRateFigures
@@ -94,7 +95,8 @@ def transaction_rows(found: Sequence[TransactionRateFigures]) -> list[TargetRow]
 
 
 def shared_rows(found: Sequence[LeaseRateFigures]) -> list[TargetRow]:
-    """Return the rows of shared groups, for the cases that were measured."""
+    """Return the rows of shared groups, for the cases that were measured. `keys` and `failing` may have several rounds
+    in turns: then medians count."""
     by_case = {each.case: each for each in found}
     rows: list[TargetRow] = []
     if (batches := by_case.get("batches")) is not None:
@@ -108,17 +110,20 @@ def shared_rows(found: Sequence[LeaseRateFigures]) -> list[TargetRow]:
         rows.append(
             TargetRow("the same: the fewest messages of a member, of the most", f"≥ {EVEN}", told, ratio >= EVEN)
         )
-    if (keys := by_case.get("keys")) is not None:
+    keys, failing = ([each for each in found if each.case == name] for name in ("keys", "failing"))
+    if keys:
         what = "order by key, 1,000 keys"
-        rows.append(_none(f"{what}: inversions", keys.inversions))
-        rows.append(TargetRow(f"{what}: throughput", "-", f"{keys.per_s:,}/s", None))
-    if (failing := by_case.get("failing")) is not None:
-        rows.append(_none("one of 1,000 keys fails: inversions of the others", failing.inversions))
-        if keys is not None:
-            ratio = failing.per_s / max(1, keys.per_s)
-            told = f"{ratio:.2f} ({failing.per_s:,}/s of {keys.per_s:,}/s)"
-            what = "the same: throughput of the others, of that without it"
-            rows.append(TargetRow(what, f"≥ {NOT_HELD_UP}", told, ratio >= NOT_HELD_UP))
+        rows.append(_none(f"{what}: inversions", sum(each.inversions for each in keys)))
+        rows.append(TargetRow(f"{what}: throughput", "-", f"{median(each.per_s for each in keys):,.0f}/s", None))
+    if failing:
+        inversions = sum(each.inversions for each in failing)
+        rows.append(_none("one of 1,000 keys fails: inversions of the others", inversions))
+    if keys and failing:
+        with_it, without = (median(each.per_s for each in some) for some in (failing, keys))
+        ratio = median(one.per_s / max(1, other.per_s) for one, other in zip(failing, keys, strict=True))
+        told = f"{ratio:.2f} ({with_it:,.0f}/s of {without:,.0f}/s)"
+        what = "the same: throughput of the others, of that without it"
+        rows.append(TargetRow(what, f"≥ {NOT_HELD_UP}", told, ratio >= NOT_HELD_UP))
     rows.append(_none("messages that a shared group got twice", sum(each.repeated for each in found)))
     return rows
 

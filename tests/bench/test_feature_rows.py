@@ -76,6 +76,14 @@ def test_shared_groups() -> None:
     assert met(shared_rows(wrong)) == [False, False, False, False, None, True, False, False]
 
 
+def test_the_ratio_of_a_failing_key_is_the_median_of_rounds() -> None:
+    rounds = [(10_000, 5_000), (10_000, 9_000), (20_000, 18_000)]
+    found = [
+        each for without, with_it in rounds for each in (replace(KEYS, per_s=without), replace(FAILING, per_s=with_it))
+    ]
+    assert shared_rows(found)[-2].reached == "0.90 (9,000/s of 10,000/s)"
+
+
 def test_messages_of_the_failing_key_are_not_counted() -> None:
     def message(key: bytes, offset: int) -> SharedMessage:
         return SharedMessage("shared", 0, offset, 0, 0, key, b"", None, (), 1)
