@@ -22,7 +22,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,6 +85,9 @@ bench-features: $(VENV)/.server ## delivery times, transactions, shared groups: 
 
 bench-peers: $(VENV)/.server ## NATS, Kafka, RocketMQ, RabbitMQ and etcd beside ours: throughput, one after the other (PEERS="nats kafka")
 	$(BIN)/python -m bench.run_peers $(if $(PEERS),--peers $(PEERS))
+
+bench-rocketmq: $(VENV)/.chaos rocketmq-clients ## the same RocketMQ clients against Apache's servers and ours, in turns: ratios, latencies, CPU
+	$(BIN)/python -m bench.rocketmq.run
 
 chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
 	$(BIN)/ledgermq chaos run --env docker --faults kill --targets leader --seconds 300 --rate 1000 --out $(CHAOS_OUT)

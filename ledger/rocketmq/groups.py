@@ -16,6 +16,8 @@ from ledger.state.group_modes import GroupMode
 
 # How often a message is handed out before it goes to the dead letters: once, and 16 times again.
 ATTEMPTS = 17
+# How many groups are remembered. The cost of a forgotten one is one request.
+_MOST_PREPARED = 10_000
 
 
 class FrontGroups:
@@ -25,6 +27,8 @@ class FrontGroups:
         self._lookup = lookup
         # By group: the creation of the group under way.
         self._creating: dict[str, asyncio.Task[GroupMode]] = {}
+        # Groups whose topics for retries and dead letters are there.
+        self._prepared: set[str] = set()
 
     def known(self, group: str) -> GroupMode | None:
         """Return the mode of a group that exists, as this node knows it."""
@@ -33,19 +37,27 @@ class FrontGroups:
     async def require(self, group: str, cluster: ClusterClient, topics: Iterable[RoutedTopic]) -> GroupMode:
         """Return the mode of a group. Create the group if it is missing; a group that begins with topics of the type
         FIFO only has order by key. Raises GroupConflictError if the group's members own queues, and LedgerError."""
-        if (mode := self._lookup.mode(group)) is not None:
+        if (mode := self._lookup.mode(group)) is not None and group in self._prepared:
             return mode
         creating = self._creating.get(group)
         if creating is None:
             kinds = [is_fifo(topic) for topic in topics]
             by_key = bool(kinds) and all(kinds)
-            creating = asyncio.create_task(self._create(group, cluster, by_key=by_key), name=f"new group {group}")
+            creating = asyncio.create_task(self._prepare(group, cluster, by_key=by_key), name=f"new group {group}")
             self._creating[group] = creating
             creating.add_done_callback(lambda _: self._creating.pop(group, None))
         return await asyncio.shield(creating)
 
-    async def _create(self, group: str, cluster: ClusterClient, *, by_key: bool) -> GroupMode:
+    async def _prepare(self, group: str, cluster: ClusterClient, *, by_key: bool) -> GroupMode:
+        """Create what is missing: an operator may have created the group, but not its retry topic."""
         await prepare_retries(cluster, group)
+        mode = self._lookup.mode(group) or await self._create(group, cluster, by_key=by_key)
+        if len(self._prepared) >= _MOST_PREPARED:
+            self._prepared.clear()
+        self._prepared.add(group)
+        return mode
+
+    async def _create(self, group: str, cluster: ClusterClient, *, by_key: bool) -> GroupMode:
         try:
             await ConsumerGroupsAdmin(cluster).create(group, "shared", "key" if by_key else None, ATTEMPTS)
         except GroupConflictError:

@@ -5,12 +5,13 @@ The same tests run against Apache's servers (targets.py), which proves that the 
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
 from tests.rocketmq.exchange import Exchange, in_ms
-from tests.rocketmq.programs import ClientProgram, ProgramError
+from tests.rocketmq.programs import ClientProgram, ProgramError, Told
 from tests.rocketmq.targets import Target
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -186,6 +187,35 @@ async def test_a_changed_invisible_duration_counts(program: ClientProgram, targe
         (second,) = await exchange.take(consumer, 1, deadline_s=60)
         assert (second["body"], second["attempt"]) == ("soon", 2)
         await exchange.nothing_comes(consumer)
+
+
+async def test_a_message_that_always_fails_ends_with_the_dead_letters(program: ClientProgram, target: Target) -> None:
+    topic, group = await target.topic(), await target.group(retries=1)
+    async with Exchange(program, target) as exchange:
+        producer = await exchange.producer(topic)
+        sent = await exchange.send(producer, topic, "poison")
+        if "push" in (await program.call("hello"))["can"]:
+            await exchange.push(topic, group, fail_times=100)
+        else:
+            consumer = await exchange.simple(topic, group)
+            attempts: list[int] = []
+            while attempts != [1, 2]:
+                attempts += [found["attempt"] for found in await exchange.receive(consumer)]
+        # The topic of the dead letters is there when the first one is.
+        message = await _dead_letter(exchange, f"%DLQ%{group}", await target.group())
+        assert (message["body"], message["message_id"]) == ("poison", sent["message_id"])
+
+
+async def _dead_letter(exchange: Exchange, topic: str, group: str) -> Told:
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            consumer = await exchange.simple(topic, group)
+            return (await exchange.take(consumer, 1))[0]
+        except ProgramError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(1)
 
 
 @pytest.mark.parametrize("told", [{"tag": "a||b"}, {"sql": "price > 5 AND region = 'eu'"}], ids=["tags", "SQL"])
