@@ -16,6 +16,8 @@ from enum import Enum
 
 Fail = Callable[[str, str], None]
 NO_ORDER = -1
+# Names of topics that a fault deletes, and that no load reads, begin with this.
+DOOMED = "doomed"
 
 
 class SendOutcome(Enum):

@@ -17,8 +17,8 @@ from ledger.state import State
 from ledger.v1 import command_pb2
 from store import EntryKind, Header
 
-ORDERS, DEAD = 1, 2
-NAMES = {ORDERS: "orders", DEAD: dead_letter_topic(GROUP)}
+ORDERS, DEAD, DELETED = 1, 2, 3
+NAMES = {ORDERS: "orders", DEAD: dead_letter_topic(GROUP), DELETED: "doomed2"}
 ACKNOWLEDGE, PUT_OFF, LEASE, SKIP = 1, 2, 5, 6
 
 
@@ -160,6 +160,11 @@ def test_a_dead_letter_of_a_message_that_was_not_tried_so_often(log: Log) -> Non
     log.dead(0)
     log.dead(1)
     assert log.wrong == ["what is dead was open and tried"] * 2
+
+
+def test_messages_of_a_topic_that_no_member_reads_need_not_be_settled(log: Log) -> None:
+    log._batch(DELETED, [b"x"])
+    assert list(log.truth.unsettled()) == ["3 messages of (0, 1, 0) are open for the shared group"]
 
 
 def test_messages_that_are_passed_over(log: Log) -> None:

@@ -17,6 +17,7 @@ from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.engine.targets import chance_of
 from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
 from chaos.sim.stack.node import StackNode
+from chaos.sim.stack.workload_history import DOOMED
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.lifetime import within
 from ledger.client.producer.outgoing import OutgoingMessage
@@ -42,7 +43,7 @@ class TargetDeleted(DirectedFault):
     def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
         self._topics += 1
         life = self.tools.operator.process.life
-        work = self._delete(f"doomed{self._topics}", chance_of(event))
+        work = self._delete(f"{DOOMED}{self._topics}", chance_of(event))
         life.deliver(life.create_task, work)
         return False  # counted when the topic is deleted
 
