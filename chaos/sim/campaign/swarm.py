@@ -93,6 +93,8 @@ class Options:
     shared_filters: bool = False
     # Programs that send requests and wait for replies (chaos/sim/requests).
     requesters: int = 0
+    # The share of producers whose messages have ids. No run draws it: a test sets it.
+    named_share: float = 0.0
 
     @property
     def has_faults(self) -> bool:
