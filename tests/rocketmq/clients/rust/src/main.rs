@@ -21,6 +21,7 @@ mod load;
 const VERSION: &str = "5.0.0";
 /// The client's deadline for a receive is its long polling time. This is how much longer the server may take to answer.
 const BEYOND_AWAIT: Duration = Duration::from_secs(3);
+const CAN: [&str; 4] = ["simple", "transaction", "tls", "credentials"];
 /// The names of codes, as the client tells them, and their numbers.
 const CODES: [(&str, u32); 12] = [
     ("ILLEGAL_TOPIC", 40002),
@@ -77,7 +78,7 @@ impl From<String> for Failure {
 impl Program {
     async fn perform(self: &Arc<Program>, request: Value) -> Outcome {
         match field(&request, "do") {
-            "hello" => Ok(json!({"language": "rust", "version": VERSION, "can": ["simple", "transaction"]})),
+            "hello" => Ok(json!({"language": "rust", "version": VERSION, "can": CAN})),
             "producer" => self.producer(&request).await,
             "simple" => self.simple(&request).await,
             "send" => {
