@@ -81,13 +81,14 @@ class AccessWatch:
                 return self._of_nodes(node, method, handler)
 
     def _of_nodes(self, node: StackNode, method: str, handler: Handler) -> Handler:
-        """Check that no node is refused as a stranger."""
+        """Check that no node is refused as a stranger, unless it was removed from the cluster."""
 
         async def call(request: Any, context: Context) -> Any:
             try:
                 return await handler(request, context)
             except AbortError as refused:
-                if context.caller not in self._credentials and refused.code in _NO_RIGHT:
+                is_node = context.caller not in self._credentials
+                if is_node and refused.code in _NO_RIGHT and not _is_removed(node, context.caller):
                     self._fail("nodes serve nodes", f"node {node.node} refused {method} to node {context.caller}")
                 raise
 
@@ -172,6 +173,14 @@ class AccessWatch:
             self._fail("no right, no service", f"{told}, at entry {last.applied}")
         if not any(v.allows(each, action, resource, now_ms) for v in recent for each in credentials.ever):
             self._fail("old rules count for a limited time", f"{told}, {FRESH_S:.0f} s after the right was revoked")
+
+
+def _is_removed(node: StackNode, caller: int) -> bool:
+    """Return True if no configuration of shard 0 that the node knows has the caller."""
+    replica = node.part(TOPICS_SHARD).replica
+    known = () if replica is None else (replica.membership.configuration, replica.newest_configuration())
+    members = [each.members for each in known if each is not None]
+    return bool(members) and not any(caller in each for each in members)
 
 
 class _Overheard:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
 
 from chaos.sim.access.access_truth import AccessTruth, AccessVersion, KnownToken, KnownUser, permits
@@ -17,6 +18,7 @@ from chaos.sim.access.password_rounds import remembered_rounds
 from chaos.sim.access.sim_access import ADMINISTRATOR, PROBE
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes, draw
+from chaos.sim.engine.rpc_server import AbortError
 from ledger.access.password import make_verifier
 from ledger.access.rules import Action, Resource, Rule
 from ledger.broker.access.proofs import digest_of
@@ -208,6 +210,23 @@ async def test_what_a_node_serves_without_a_right_is_noticed(
     log.append(AddUser("alice", make_verifier("alice's password")))
     log.append(GrantRules(tuple(Rule("alice", action, resource) for action, resource in rules)))
     assert await Rim(log).serve(method, request_, response) == wrong
+
+
+@pytest.mark.parametrize(("members", "wrong"), [((1, 2), ["nodes serve nodes"]), ((2, 3), [])])
+async def test_only_a_node_that_was_removed_may_be_refused(members: tuple[int, ...], wrong: list[str]) -> None:
+    log = Log()
+    watch = AccessWatch(log.truth, {}, log.truth._fail, lambda: 0.0)
+    known = SimpleNamespace(members=members)
+    replica = SimpleNamespace(membership=SimpleNamespace(configuration=known), newest_configuration=lambda: known)
+    node: Any = SimpleNamespace(node=2, part=lambda shard: SimpleNamespace(replica=replica))
+
+    async def refuse(_: Any, context: Any) -> None:
+        raise AbortError(grpc.StatusCode.PERMISSION_DENIED, "only nodes of this cluster may call FindHalves")
+
+    context: Any = SimpleNamespace(caller=1)
+    with pytest.raises(AbortError):
+        await watch.watched(node, "FindHalves", refuse)(None, context)
+    assert log.violations == wrong
 
 
 @pytest.mark.long
