@@ -51,7 +51,7 @@ from ledger.validation.report.report import first_of_each_kind
 from ledger.validation.sources.access import Access, SourceError, access_to
 from ledger.validation.sources.replica import ReplicaSpan
 from ledger.validation.spans.span_reader import SpanFacts, read_span
-from ledger.validation.spans.steps import Step
+from ledger.validation.spans.span_steps import SpanSteps
 
 if TYPE_CHECKING:
     from pyspark import RDD, Accumulator
@@ -65,7 +65,7 @@ _HISTORY_BYTES = 16 << 20
 
 Replay = tuple[Replayed, list[Violation], str]
 # The steps of a span and its last index, with the replica and position as the key.
-_Keyed = tuple[tuple[int, int], tuple[list[Step], int]]
+_Keyed = tuple[tuple[int, int], tuple[SpanSteps, int]]
 _Sums = dict[int, WindowSum]
 
 
@@ -133,7 +133,7 @@ class SparkEngine:
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
         plan, bounds = self._sc.broadcast(self._plan.replicas), dict(ends)
-        nothing: list[_Keyed] = [((replica.number, -1), ([], 0)) for replica in self._plan.replicas]
+        nothing: list[_Keyed] = [((replica.number, -1), (SpanSteps(), 0)) for replica in self._plan.replicas]
         steps = self._few.map(lambda facts: ((facts.span.replica, facts.span.begin), (facts.steps, facts.last_index)))
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 

@@ -31,6 +31,7 @@ from ledger.validation.spans.batches import batches_of
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.entries import Entries
 from ledger.validation.spans.span_reader import SpanFacts, runs_in
+from ledger.validation.spans.span_steps import SpanSteps
 
 # Takes how many spans and bytes are behind, and how many things were found wrong in them.
 OnProgress = Callable[[int, int, int], None]
@@ -160,8 +161,8 @@ def outline_of(facts: SpanFacts) -> SpanFacts:
     """Return the facts of a span that are needed to join it with its neighbours, and to name lost messages."""
     losses = [each for each in facts.breaks if each.kind in LOSSES]
     return replace(
-        facts, windows=[], steps=[], breaks=losses, misfits=[], wrong_positions=[], wrong_units=[], wrong_keys=[],
-        bound=Bound(),
+        facts, windows=[], steps=SpanSteps(), breaks=losses, misfits=[], wrong_positions=[], wrong_units=[],
+        wrong_keys=[], bound=Bound(),
     )  # fmt: skip
 
 

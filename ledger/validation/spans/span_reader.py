@@ -28,7 +28,8 @@ from ledger.validation.spans.key_entries import KeyEntryCheck, WrongKeys
 from ledger.validation.spans.pieces import Break, EntryGap, GapKind, Piece
 from ledger.validation.spans.position_check import PositionCheck, WrongPositions
 from ledger.validation.spans.run_check import check_run
-from ledger.validation.spans.steps import Step, steps_of
+from ledger.validation.spans.span_steps import SpanSteps
+from ledger.validation.spans.steps import steps_of
 from ledger.validation.spans.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
 from store.log import entry
 from store.log.entry import ALIGNMENT, WORD, EntryFlawError, UnknownEntryError
@@ -46,7 +47,7 @@ class SpanFacts:
     breaks: list[Break] = field(default_factory=list)
     misfits: list[PlacedMisfit] = field(default_factory=list)
     windows: list[WindowSum] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: SpanSteps = field(default_factory=SpanSteps)
     wrong_positions: list[WrongPositions] = field(default_factory=list)
     wrong_units: list[WrongUnits] = field(default_factory=list)
     absent_units: list[AbsentUnits] = field(default_factory=list)
@@ -188,7 +189,7 @@ class _SpanReader:
         facts.breaks += [each for each in (*breaks, *broken) if facts.bound.takes(each.kind, each.position)]
         facts.misfits += self._bounded_misfits(batches, continuity)
         facts.windows += window_sums(entries)
-        facts.steps += steps_of(self._block, entries, batches, continuity, self._cuts)
+        facts.steps.extend(steps_of(self._block, entries, batches, continuity, self._cuts))
         facts.terms += _terms(entries)
         facts.entries += len(entries)
         facts.messages += int(batches["count"].sum())
