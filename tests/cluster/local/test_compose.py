@@ -99,7 +99,7 @@ def assert_secrets_are_nowhere(containers: list[Container], directory: Path) -> 
             ["sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ; ls -l /etc/ledgermq"]
         ).output
         assert secret.encode() not in seen
-        assert seen.count(b"\n-rw------- ") == 4, "three keys and a password"
+        assert seen.count(b"\n-rw------- ") == 5, "four keys and a password"
         assert container.exec_run(["touch", "/etc/ledgermq/anything"]).exit_code != 0
 
 

@@ -8,7 +8,7 @@ import errno
 import struct
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
-from socket import SO_LINGER, SOL_SOCKET, create_connection, create_server, socket
+from socket import SO_LINGER, SO_REUSEADDR, SOL_SOCKET, create_server, socket
 
 import pytest
 from grpc import aio
@@ -71,8 +71,10 @@ class Port:
 
     def connect(self, port: int = 0) -> tuple[socket, str]:
         """Return a new connection, of this port of the caller, and its name on the side of the port."""
-        caller = ("127.0.0.1", port) if port else None
-        connection = self._stack.enter_context(create_connection(self._listening.getsockname(), source_address=caller))
+        connection = self._stack.enter_context(socket())
+        connection.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections of other tests may have had the port
+        connection.bind(("127.0.0.1", port))
+        connection.connect(self._listening.getsockname())
         accepted, (host, port) = self._listening.accept()
         self._accepted[host, port] = self._stack.enter_context(accepted)
         self.check()
