@@ -16,6 +16,8 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
 AUTHORIZATION, DATE = "authorization", "x-mq-date-time"
 MAX_CLIENT_ID_CHARACTERS = 255
+# How long before the client gives up an answer must be on its way.
+ANSWER_MS = 500
 _WANTED = frozenset({CLIENT_ID, LANGUAGE, AUTHORIZATION, DATE})
 # What Node's client says of itself, in old and in new versions.
 _NODE = frozenset({"HTTP", "NODE_JS"})

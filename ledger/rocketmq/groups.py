@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 from ledger.broker.shared.group_lookup import GroupLookup
@@ -58,11 +59,6 @@ class FrontGroups:
         return mode
 
     async def _create(self, group: str, cluster: ClusterClient, *, by_key: bool) -> GroupMode:
-        try:
+        with contextlib.suppress(GroupConflictError):  # another node has created it, or its members own queues
             await ConsumerGroupsAdmin(cluster).create(group, "shared", "key" if by_key else None, ATTEMPTS)
-        except GroupConflictError:
-            if (
-                self._lookup.mode(group) is None
-            ):  # another node has created it with another order, or its members own queues
-                return await self._lookup.require(group)
         return await self._lookup.require(group)

@@ -13,7 +13,7 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
 from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, from_wire
-from ledger.rocketmq.calls import Context, FrontCall
+from ledger.rocketmq.calls import ANSWER_MS, Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
 from ledger.rocketmq.durations import milliseconds
 from ledger.rocketmq.filters import filter_of
@@ -30,8 +30,6 @@ from ledger.v1 import broker_pb2, consumer_group_operations_pb2
 
 MAX_PULL_BYTES = 4 << 20
 MAX_PULL_WAIT_MS = 20_000
-# How long before the client gives up an answer must be on its way.
-ANSWER_MS = 500
 
 
 class FrontPulling:

@@ -17,7 +17,7 @@ from ledger.client.shared.shard_link import Ask
 from ledger.client.shared.shared_message import SharedMessage, leased_messages
 from ledger.consumer_groups import MAX_MEMBER_LENGTH
 from ledger.rocketmq.acknowledging import MAX_INVISIBLE_MS
-from ledger.rocketmq.calls import Context, FrontCall
+from ledger.rocketmq.calls import ANSWER_MS, Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
 from ledger.rocketmq.durations import milliseconds
 from ledger.rocketmq.filters import FrontFilter, filter_of
@@ -38,8 +38,6 @@ from ledger.v1 import consumer_group_pb2
 
 MIN_INVISIBLE_MS = 10_000
 MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
-# How long before the client gives up an answer must be on its way.
-ANSWER_MS = 500
 MAX_ATTEMPT_ID_CHARACTERS = 255
 # Receives that wait on this node.
 MAX_POLLS = 20_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from grpc import StatusCode
+
 from ledger import errors
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
@@ -49,6 +51,11 @@ class FrontRefusal(Exception):  # noqa: N818 - it is an answer, and no failure o
     @property
     def status(self) -> pb.Status:
         return pb.Status(code=self.code, message=self.message)
+
+    @property
+    def stream_status(self) -> StatusCode:
+        """The status of gRPC with which a telemetry stream ends."""
+        return StatusCode.INVALID_ARGUMENT if self.code // 10_000 == 4 else StatusCode.INTERNAL
 
 
 def refusal_of(error: errors.LedgerError) -> FrontRefusal:

@@ -10,8 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from grpc import StatusCode
-
 from ledger.errors import LedgerError
 from ledger.rocketmq.calls import Context, FrontCall, front_call
 from ledger.rocketmq.front import RocketmqFront
@@ -60,10 +58,9 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
     async def QueryRoute(  # noqa: N802 (gRPC names)
         self, request: service_pb2.QueryRouteRequest, context: Context
     ) -> service_pb2.QueryRouteResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.QueryRouteResponse:
-            return await query_route(request, call, clients.cluster)
-
-        return await self._answer(context, service_pb2.QueryRouteResponse, work)
+        return await self._answer(
+            context, service_pb2.QueryRouteResponse, lambda call, clients: query_route(request, call, clients.cluster)
+        )
 
     async def QueryAssignment(  # noqa: N802
         self, request: service_pb2.QueryAssignmentRequest, context: Context
@@ -91,8 +88,7 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
             call, clients = await self._begin(context)
         except (FrontRefusal, LedgerError) as error:
             refusal = self._refused("Telemetry", error)
-            code = StatusCode.INVALID_ARGUMENT if refusal.code // 10_000 == 4 else StatusCode.INTERNAL
-            await context.abort(code, refusal.message)
+            await context.abort(refusal.stream_status, refusal.message)
             raise AssertionError("abort always raises") from error
         await self._front.telemetry.serve(call, clients, context)
 
@@ -110,26 +106,25 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
     async def SendMessage(  # noqa: N802
         self, request: service_pb2.SendMessageRequest, context: Context
     ) -> service_pb2.SendMessageResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.SendMessageResponse:
-            return await self._front.sending.send(request, clients)
-
-        return await self._answer(context, service_pb2.SendMessageResponse, work)
+        return await self._answer(
+            context, service_pb2.SendMessageResponse, lambda _, clients: self._front.sending.send(request, clients)
+        )
 
     async def EndTransaction(  # noqa: N802
         self, request: service_pb2.EndTransactionRequest, context: Context
     ) -> service_pb2.EndTransactionResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.EndTransactionResponse:
-            return await self._front.sending.end_transaction(request, clients)
-
-        return await self._answer(context, service_pb2.EndTransactionResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.EndTransactionResponse,
+            lambda _, clients: self._front.sending.end_transaction(request, clients),
+        )
 
     async def RecallMessage(  # noqa: N802
         self, request: service_pb2.RecallMessageRequest, context: Context
     ) -> service_pb2.RecallMessageResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.RecallMessageResponse:
-            return await self._front.sending.recall(request, clients)
-
-        return await self._answer(context, service_pb2.RecallMessageResponse, work)
+        return await self._answer(
+            context, service_pb2.RecallMessageResponse, lambda _, clients: self._front.sending.recall(request, clients)
+        )
 
     # -- consumers
 
@@ -151,26 +146,29 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
     async def AckMessage(  # noqa: N802
         self, request: service_pb2.AckMessageRequest, context: Context
     ) -> service_pb2.AckMessageResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.AckMessageResponse:
-            return await self._front.acknowledging.acknowledge(request, clients)
-
-        return await self._answer(context, service_pb2.AckMessageResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.AckMessageResponse,
+            lambda _, clients: self._front.acknowledging.acknowledge(request, clients),
+        )
 
     async def ChangeInvisibleDuration(  # noqa: N802
         self, request: service_pb2.ChangeInvisibleDurationRequest, context: Context
     ) -> service_pb2.ChangeInvisibleDurationResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ChangeInvisibleDurationResponse:
-            return await self._front.acknowledging.change_invisible_duration(request, clients)
-
-        return await self._answer(context, service_pb2.ChangeInvisibleDurationResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.ChangeInvisibleDurationResponse,
+            lambda _, clients: self._front.acknowledging.change_invisible_duration(request, clients),
+        )
 
     async def ForwardMessageToDeadLetterQueue(  # noqa: N802
         self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, context: Context
     ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
-            return await self._front.acknowledging.forward_to_dead_letters(request, clients)
-
-        return await self._answer(context, service_pb2.ForwardMessageToDeadLetterQueueResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.ForwardMessageToDeadLetterQueueResponse,
+            lambda _, clients: self._front.acknowledging.forward_to_dead_letters(request, clients),
+        )
 
     # -- consumers that keep offsets
 
@@ -186,26 +184,27 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
     async def QueryOffset(  # noqa: N802
         self, request: service_pb2.QueryOffsetRequest, context: Context
     ) -> service_pb2.QueryOffsetResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.QueryOffsetResponse:
-            return await self._front.pulling.query_offset(request, clients)
-
-        return await self._answer(context, service_pb2.QueryOffsetResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.QueryOffsetResponse,
+            lambda _, clients: self._front.pulling.query_offset(request, clients),
+        )
 
     async def GetOffset(  # noqa: N802
         self, request: service_pb2.GetOffsetRequest, context: Context
     ) -> service_pb2.GetOffsetResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.GetOffsetResponse:
-            return await self._front.pulling.get_offset(request, clients)
-
-        return await self._answer(context, service_pb2.GetOffsetResponse, work)
+        return await self._answer(
+            context, service_pb2.GetOffsetResponse, lambda _, clients: self._front.pulling.get_offset(request, clients)
+        )
 
     async def UpdateOffset(  # noqa: N802
         self, request: service_pb2.UpdateOffsetRequest, context: Context
     ) -> service_pb2.UpdateOffsetResponse:
-        async def work(call: FrontCall, clients: NativeClients) -> service_pb2.UpdateOffsetResponse:
-            return await self._front.pulling.update_offset(request, clients)
-
-        return await self._answer(context, service_pb2.UpdateOffsetResponse, work)
+        return await self._answer(
+            context,
+            service_pb2.UpdateOffsetResponse,
+            lambda _, clients: self._front.pulling.update_offset(request, clients),
+        )
 
     # -- what this cluster does not have
 
