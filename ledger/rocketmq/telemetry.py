@@ -49,9 +49,12 @@ class FrontTelemetry:
         key = object()
         session.streams[key] = outbox
         reader = asyncio.create_task(self._read(call, clients, context, outbox), name="telemetry of a RocketMQ client")
-        writer = asyncio.create_task(_write(context, outbox), name="commands to a RocketMQ client")
+        sending = asyncio.Lock()
+        writer = asyncio.create_task(_write(context, outbox, sending), name="commands to a RocketMQ client")
         try:
             await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            async with sending:  # gRPC can send nothing else before the command is sent that it is sending
+                writer.cancel()
         finally:
             session.streams.pop(key, None)
             for task in (reader, writer):
@@ -59,8 +62,7 @@ class FrontTelemetry:
             results = await asyncio.gather(reader, writer, return_exceptions=True)
         for result in results:
             if isinstance(result, FrontRefusal):
-                code = StatusCode.INVALID_ARGUMENT if result.code // 10_000 == 4 else StatusCode.INTERNAL
-                await context.abort(code, result.message)
+                await context.abort(result.stream_status, result.message)
             elif isinstance(result, TimeoutError):
                 await context.abort(StatusCode.RESOURCE_EXHAUSTED, "the client does not read this stream")
             elif isinstance(result, Exception):
@@ -117,9 +119,10 @@ class FrontTelemetry:
         return consumer_settings(told, call, fifo=mode.by_key, max_attempts=mode.max_attempts)
 
 
-async def _write(context: Any, outbox: asyncio.Queue[Command]) -> None:
-    """Raises TimeoutError if the client does not read."""
+async def _write(context: Any, outbox: asyncio.Queue[Command], sending: asyncio.Lock) -> None:
+    """Send commands until the task is cancelled. `sending` is held while one is on its way. Raises TimeoutError if the
+    client does not read."""
     while True:
         command = await outbox.get()
-        async with asyncio.timeout(STALLED_S):
+        async with sending, asyncio.timeout(STALLED_S):
             await context.write(command)
