@@ -74,8 +74,8 @@ class ProduceStream:
         self._in_flight: deque[_Request] = deque()
         self._wake = asyncio.Event()
         self._call: Any = stub.Produce()
-        self._writer = self._loop.create_task(self._guard(self._write()))
-        self._reader = self._loop.create_task(self._guard(self._read()))
+        self._writer = self._loop.create_task(self._guard(self._write))
+        self._reader = self._loop.create_task(self._guard(self._read))
 
     def submit(self, sequencer: QueueSequencer, batches: Sequence[ProducerBatch]) -> None:
         assert not self.broken
@@ -107,11 +107,11 @@ class ProduceStream:
         self.breaks(UnavailableError(f"The stream to node {self.address} was closed by this client."))
         await asyncio.gather(self._writer, self._reader, return_exceptions=True)
 
-    async def _guard(self, work: Coroutine[None, None, None]) -> None:
+    async def _guard(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         """Run `work`, the task that reads answers or the task that writes requests. If one of the two tasks fails,
         end the whole stream."""
         try:
-            await work
+            await work()
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                 self._ends_unproven(error.details())
