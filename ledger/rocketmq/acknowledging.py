@@ -91,10 +91,11 @@ class FrontAcknowledging:
             raise _ENDED
         duration_ms = max(duration_ms, MIN_LEASE_MS)
         self._leases.drop(group, handle.lease)
+        asked_ms = self._now_ms()
         outcome = await self._leases.change(clients, group, EXTEND, handle.lease, duration_ms)
         if not outcome.changed:
             raise _ENDED
-        changed = handle.changed(self._now_ms() + duration_ms)
+        changed = handle.changed(asked_ms + duration_ms)
         return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(changed))
 
     async def forward_to_dead_letters(

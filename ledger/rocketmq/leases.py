@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
+from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.shared_message import EXTEND, GIVE_BACK, PUT_OFF, MessageLease
 from ledger.errors import BusyError, LedgerError
 from ledger.rocketmq.members import LeaseChanger, LeaseOutcome, WantedLeaseChange
@@ -74,11 +75,13 @@ class FrontLeases:
         changer.used_s = self._monotonic_s()
         return await changer.change(WantedLeaseChange(kind, lease, duration_ms))
 
-    def renew(self, session: FrontSession, clients: NativeClients, group: str, lease: MessageLease) -> None:
-        """Extend a lease from now on, as long as the client lives."""
+    def renew(
+        self, session: FrontSession, clients: NativeClients, group: str, lease: MessageLease, ends_s: float
+    ) -> None:
+        """Extend a lease from now on, as long as the client lives. `ends_s` is when it ends, by the node's steady
+        clock."""
         if len(self._renewed) < MAX_RENEWED:
-            now_s = self._monotonic_s()
-            self._renewed[group, lease] = _Renewed(session, clients, group, now_s, now_s + RENEWED_MS / 1000)
+            self._renewed[group, lease] = _Renewed(session, clients, group, self._monotonic_s(), ends_s)
 
     def drop(self, group: str, lease: MessageLease) -> None:
         """Extend a lease no more."""
@@ -118,9 +121,9 @@ class FrontLeases:
                 self._later(self._extend(group, lease, renewed))
 
     async def _extend(self, group: str, lease: MessageLease, renewed: _Renewed) -> None:
-        begun_s = self._monotonic_s()
+        asked_s = self._monotonic_s()
         outcome = await self.change(renewed.clients, group, EXTEND, lease, RENEWED_MS)
-        renewed.ends_s = begun_s + RENEWED_MS / 1000
+        renewed.ends_s = extended_end_s(RENEWED_MS, asked_s)
         if not outcome.changed and self._renewed.get((group, lease)) is renewed:
             del self._renewed[group, lease]
 

@@ -229,16 +229,14 @@ class FrontReceiving:
             repeated_attempt=wanted.is_repeatable,
         )
         member.receives[shard] = member.receives.get(shard, 0) + 1
-        loop = asyncio.get_running_loop()
-        asked_s = loop.time()
+        asked_s = asyncio.get_running_loop().time()
         try:
-            response = await member.link(shard).receive(ask, receive)
+            received = await member.link(shard).receive(ask, receive)
         finally:
             member.receives[shard] -= 1
-        ends_s = loop.time() + response.lease_left_ms / 1000
         messages: list[SharedMessage[bytes]] = []
-        for batch in response.batches:
-            messages += leased_messages(shard, wanted.topic.name, batch, asked_s, ends_s, check_crc=True)
+        for batch in received.batches:
+            messages += leased_messages(shard, wanted.topic.name, batch, asked_s, received.ends_s, check_crc=True)
         return messages
 
     async def _hand_out(
@@ -250,13 +248,13 @@ class FrontReceiving:
         clients: NativeClients,
         context: Context,
     ) -> None:
-        now_ms, now_s = self._now_ms(), asyncio.get_running_loop().time()
+        now_ms, now_s, steady_s = self._now_ms(), asyncio.get_running_loop().time(), self._monotonic_s()
         status = ok() if messages else pb.Status(code=pb.MESSAGE_NOT_FOUND, message="there is no message now")
         given = 0
         try:
             await context.write(service_pb2.ReceiveMessageResponse(status=status))
             for message in messages:
-                left_ms = max(0, round((message.ends_s - now_s) * 1000))
+                left_ms = max(0, int((message.ends_s - now_s) * 1000))
                 handle = ReceiptHandle.of(
                     wanted.group, message.lease, 0 if wanted.invisible_ms is None else now_ms + left_ms
                 )
@@ -265,7 +263,7 @@ class FrontReceiving:
                 await context.write(service_pb2.ReceiveMessageResponse(message=answer))
                 given += 1
                 if wanted.invisible_ms is None:
-                    self._leases.renew(session, clients, wanted.group, message.lease)
+                    self._leases.renew(session, clients, wanted.group, message.lease, steady_s + left_ms / 1000)
             end = service_pb2.ReceiveMessageResponse()
             end.delivery_timestamp.FromMilliseconds(now_ms)
             await context.write(end)

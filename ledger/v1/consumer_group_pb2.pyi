@@ -335,7 +335,7 @@ class Receive(_message.Message):
     def __init__(self, max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_ms: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., attempt_id: _Optional[int] = ..., repeated_attempt: _Optional[bool] = ...) -> None: ...
 
 class ShareResponse(_message.Message):
-    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms", "filters", "settled")
+    __slots__ = ("number", "error", "has_changed", "changed", "has_received", "batches", "lease_left_ms", "filters", "settled", "waited_ms")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HAS_CHANGED_FIELD_NUMBER: _ClassVar[int]
@@ -345,6 +345,7 @@ class ShareResponse(_message.Message):
     LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
     FILTERS_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    WAITED_MS_FIELD_NUMBER: _ClassVar[int]
     number: int
     error: _error_pb2.Error
     has_changed: bool
@@ -354,7 +355,8 @@ class ShareResponse(_message.Message):
     lease_left_ms: int
     filters: bool
     settled: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ..., filters: _Optional[bool] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+    waited_ms: int
+    def __init__(self, number: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., has_changed: _Optional[bool] = ..., changed: _Optional[_Iterable[int]] = ..., has_received: _Optional[bool] = ..., batches: _Optional[_Iterable[_Union[SharedBatch, _Mapping]]] = ..., lease_left_ms: _Optional[int] = ..., filters: _Optional[bool] = ..., settled: _Optional[_Iterable[int]] = ..., waited_ms: _Optional[int] = ...) -> None: ...
 
 class SharedBatch(_message.Message):
     __slots__ = ("topic_id", "queue", "base_offset", "append_time_ms", "body", "lease", "resets", "attempts")

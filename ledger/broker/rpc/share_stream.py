@@ -210,12 +210,14 @@ def wanted_receive(number: int, wire: consumer_group_pb2.Receive) -> Receive:
     validate_lease(wire.lease_ms)
     if not 1 <= wire.max_messages <= MAX_RECEIVED:
         raise InvalidArgumentError(f"A receive can get 1 to {MAX_RECEIVED} messages, and not {wire.max_messages}.")
+    arrived_s = asyncio.get_running_loop().time()
     return Receive(
         number,
         wire.max_messages,
         min(wire.max_bytes, MAX_RECEIVED_BYTES),
         wire.lease_ms,
-        asyncio.get_running_loop().time() + min(wire.max_wait_ms, MAX_WAIT_MS) / 1000,
+        arrived_s,
+        arrived_s + min(wire.max_wait_ms, MAX_WAIT_MS) / 1000,
         wire.attempt_id,
         wire.repeated_attempt,
     )
@@ -257,7 +259,8 @@ def to_response(answer: Answer) -> consumer_group_pb2.ShareResponse:
         response.changed.extend(answer.changed)
         response.settled.extend(answer.settled)
     if answer.received is not None:
-        response.has_received, response.lease_left_ms = True, answer.lease_left_ms
+        response.has_received = True
+        response.lease_left_ms, response.waited_ms = answer.lease_left_ms, answer.waited_ms
         for each in answer.received:
             response.batches.add(
                 topic_id=each.queue.topic_id,

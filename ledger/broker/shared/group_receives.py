@@ -52,7 +52,7 @@ class Grant:
     """The messages that a receive got."""
 
     member: SharedMember
-    number: int
+    receive: Receive
     messages: list[LeasedMessages]
     # The lease time at which the first of the leases ends.
     end_ms: int
@@ -162,7 +162,7 @@ class GroupReceives:
                 continue
             end_ms = results.time_ms + plan.receive.lease_ms
             messages = [self._messages(queue, some, results.index) for queue, some in by_queue(parts).items()]
-            grants.append(Grant(plan.member, plan.receive.number, messages, end_ms))
+            grants.append(Grant(plan.member, plan.receive, messages, end_ms))
         return grants
 
     def next_look_s(self) -> float | None:
@@ -289,7 +289,7 @@ class GroupReceives:
                 offsets = (places[some] + window.begin).tolist()
                 messages.append(LeasedMessages(queue, offsets, held["attempts"][some].tolist(), lease, window.resets))
             ends_ms.append(int(held["free_ms"].min()))
-        return Grant(member, receive.number, messages, min(ends_ms)) if messages else None
+        return Grant(member, receive, messages, min(ends_ms)) if messages else None
 
 
 def by_queue(parts: Iterable[_Part]) -> dict[TopicQueueId, list[_Part]]:

@@ -396,13 +396,17 @@ class LeaseTurns:
                 self._dismiss(group, result)
 
     async def _send(self, grant: Grant) -> None:
-        """Read the messages of a receive, and give them to the member."""
+        """Read the messages of a receive, and give them to the member. A node that does not lead any more does not
+        know how long a lease still lasts: the member gets the error of `_end_of_term`, and asks the next leader."""
         batches: list[LeasedBatch] = []
         for messages in grant.messages:
             await self._turns.spend(1 + len(messages.offsets) // 256)
             batches += self._read(messages)
+        if self._term != self._replica.leading_term:
+            return
+        waited_ms = int((asyncio.get_running_loop().time() - grant.receive.arrived_s) * 1000)
         left_ms = max(0, grant.end_ms - self._replica.lease_time_ms)
-        grant.member.answer(Answer(grant.number, received=batches, lease_left_ms=left_ms))
+        grant.member.answer(Answer(grant.receive.number, received=batches, lease_left_ms=left_ms, waited_ms=waited_ms))
 
     def _read(self, messages: LeasedMessages) -> list[LeasedBatch]:
         """Return the batches of the messages, without those that this node cannot read."""

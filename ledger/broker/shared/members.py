@@ -46,7 +46,8 @@ class Receive:
     max_messages: int
     max_bytes: int
     lease_ms: int
-    # By the clock of the event loop.
+    # When it arrived, and when it ends without messages, by the clock of the event loop.
+    arrived_s: float
     deadline_s: float
     attempt_id: int
     # The member sends this receive again, because it has not heard whether the first one got messages.
@@ -68,6 +69,8 @@ class Answer:
     received: Sequence[LeasedBatch] | None = None
     # How long the leases of `received` still last, in ms.
     lease_left_ms: int = 0
+    # How long the receive has waited at this node, in ms, rounded down.
+    waited_ms: int = 0
     error: LedgerError | None = None
 
     @property

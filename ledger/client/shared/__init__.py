@@ -1,6 +1,7 @@
 """Consumers of shared groups, which lease messages one by one.
 
 shared_message.py   a leased message, and the lease by which it is acknowledged
+lease_ends.py       when a lease ends, as its member counts
 share_stream.py     one stream to the leader of one shard
 shard_link.py       repeats requests at the next leader
 lease_keeper.py     extends leases while the program works

@@ -5,17 +5,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.shared.lease_ends import received_end_s
 from ledger.client.shared.share_stream import OPENING_S, ShareStream
-from ledger.errors import LedgerError, RequestTimeoutError
+from ledger.errors import InternalError, LedgerError, RequestTimeoutError
 from ledger.v1 import consumer_group_pb2
 
 # A leader that does not answer a request for this time is not the leader any more, or is suspended.
 ANSWER_S = 10.0
 
 Result = TypeVar("Result")
+
+
+class ReceivedBatches(NamedTuple):
+    """What a receive got. The leases last at least until `ends_s`, by the clock of the event loop in seconds."""
+
+    batches: Sequence[consumer_group_pb2.SharedBatch] = ()
+    ends_s: float = 0.0
 
 
 class Ask:
@@ -62,26 +70,34 @@ class ShardLink:
             stream = await self._opened()
             _, changed, _ = stream.send(changes, None)
             assert changed is not None, "the request has changes"
-            return await _answer(stream, changed, ANSWER_S)
+            answer = await _answer(stream, changed, ANSWER_S)
+            if len(answer.changed) != len(changes):
+                raise InternalError(
+                    f"Node {stream.address} answered {len(answer.changed)} of {len(changes)} changes of leases: this "
+                    "is a fault of the node."
+                )
+            return answer
 
         return await self._repeated(attempt, self._client.request_timeout_ms / 1000)
 
     async def receive(
         self, ask: Ask, wanted: consumer_group_pb2.Receive, changes: Sequence[consumer_group_pb2.WantedChange] = ()
-    ) -> consumer_group_pb2.ShareResponse:
+    ) -> ReceivedBatches:
         """Wait for messages. `changes` ride on the request. Raises LedgerError."""
         attempts = 0
+        loop = asyncio.get_running_loop()
 
-        async def attempt() -> consumer_group_pb2.ShareResponse:
+        async def attempt() -> ReceivedBatches:
             nonlocal attempts
             stream = await self._opened()
             if ask.is_cancelled and not attempts and not changes:
-                return consumer_group_pb2.ShareResponse()
+                return ReceivedBatches()
             again = consumer_group_pb2.Receive()
             again.CopyFrom(wanted)
             again.repeated_attempt = wanted.repeated_attempt or attempts > 0
             attempts += 1
             ask.stream = stream
+            asked_s = loop.time()
             ask.number, changed, received = stream.send(changes, again)
             assert received is not None, "the request has a receive"
             if ask.is_cancelled:
@@ -89,13 +105,14 @@ class ShardLink:
             wait_s = wanted.max_wait_ms / 1000 + ANSWER_S
             if changed is not None:
                 await _answer(stream, changed, ANSWER_S)
-            return await _answer(stream, received, wait_s)
+            answer = await _answer(stream, received, wait_s)
+            return ReceivedBatches(answer.batches, received_end_s(answer, wanted.lease_ms, asked_s, loop.time()))
 
         try:
             return await self._repeated(attempt, (wanted.max_wait_ms + self._client.request_timeout_ms) / 1000, ask)
         except LedgerError:
             if ask.is_cancelled:  # nobody waits for messages any more
-                return consumer_group_pb2.ShareResponse()
+                return ReceivedBatches()
             raise
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ import os
 import random
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
@@ -28,6 +29,7 @@ from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.assigned_queues import prepare_retries
 from ledger.client.records import Received
+from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.lease_keeper import LeaseKeeper
 from ledger.client.shared.shard_link import Ask, ShardLink
 from ledger.client.shared.shared_message import (
@@ -35,6 +37,8 @@ from ledger.client.shared.shared_message import (
     EXTEND,
     GIVE_BACK,
     PUT_OFF,
+    MessageLease,
+    SentChange,
     SharedMessage,
     changes_of,
     leased_messages,
@@ -481,11 +485,11 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     ) -> None:
         changes = list(changes_of((message.lease for message in finished), ACKNOWLEDGE))
         asked_s = asyncio.get_running_loop().time()
-        response = await link.receive(ask, wanted, changes)
-        ends_s = asyncio.get_running_loop().time() + response.lease_left_ms / 1000
-        for batch in response.batches:
+        received = await link.receive(ask, wanted, changes)
+        for batch in received.batches:
             name = self._topic_names.get(batch.topic_id, "")
-            self._surplus.extend(leased_messages(link.shard, name, batch, asked_s, ends_s, check_crc=self._check_crcs))
+            messages = leased_messages(link.shard, name, batch, asked_s, received.ends_s, check_crc=self._check_crcs)
+            self._surplus.extend(messages)
 
     def _taken(self, max_messages: int) -> list[SharedMessage[Received]]:
         """Remove and return the next messages whose leases have not ended."""
@@ -502,35 +506,40 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         return taken
 
     async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:
-        """Send changes of leases to the shards of the messages. Return how many messages they changed."""
-        if kind != EXTEND:
-            self._keeper.drop(messages)
-        if not messages:
-            return 0
-        by_shard: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
-        for message in messages:
-            by_shard[message.lease.shard].append(message)
-        counts = await asyncio.gather(
-            *(self._send_to(shard, some, kind, duration_ms) for shard, some in by_shard.items())
-        )
-        return sum(counts)
+        """Send changes that end leases to the shards of the messages. Return how many messages they changed."""
+        self._keeper.drop(messages)
+        return sum(each.counted for each in await self._sent(messages, kind, duration_ms))
 
-    async def _send_to(self, shard: int, messages: list[SharedMessage[Any]], kind: int, duration_ms: int) -> int:
+    async def _sent(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int) -> list[SentChange]:
+        """Send changes of leases to the shards of the messages, and return them with their results."""
+        by_shard: dict[int, list[MessageLease]] = defaultdict(list)
+        for message in messages:
+            by_shard[message.lease.shard].append(message.lease)
+        sent = await asyncio.gather(
+            *(self._sent_to(shard, leases, kind, duration_ms) for shard, leases in by_shard.items())
+        )
+        return list(chain.from_iterable(sent))
+
+    async def _sent_to(self, shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
         link = self._links.get(shard)
         if link is None:
             raise InvalidArgumentError("This message was not received by this consumer.")
-        changes = list(changes_of((message.lease for message in messages), kind, duration_ms))
-        count = 0
+        changes = list(changes_of(leases, kind, duration_ms))
+        counts: list[int] = []
         for first in range(0, len(changes), _CHANGES_AT_ONCE):
-            count += sum(await link.change(changes[first : first + _CHANGES_AT_ONCE]))
-        return count
+            counts += await link.change(changes[first : first + _CHANGES_AT_ONCE])
+        return [SentChange(shard, change, counted) for change, counted in zip(changes, counts, strict=True)]
 
     async def _extend(self, messages: Sequence[SharedMessage[Any]], lease_ms: int) -> int:
-        begun_s = asyncio.get_running_loop().time()
-        counted = await self._send(messages, EXTEND, lease_ms)
+        ends_s = extended_end_s(lease_ms, asyncio.get_running_loop().time())
+        for message in messages:  # the change may count although no answer says so, and may shorten the lease
+            message.ends_s = min(message.ends_s, ends_s)
+        sent = await self._sent(messages, EXTEND, lease_ms)
+        extended = {lease for each in sent if each.counts_for_all for lease in each.leases}
         for message in messages:
-            message.ends_s = begun_s + lease_ms / 1000
-        return counted
+            if message.lease in extended:
+                message.ends_s = ends_s
+        return sum(each.counted for each in sent)
 
     async def _extend_again(self, messages: Sequence[SharedMessage[Any]]) -> int:
         return await self._extend(messages, self._lease_ms)

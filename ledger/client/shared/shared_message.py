@@ -38,6 +38,26 @@ class SharedMessage(Message[Received]):
     asked_s: float
 
 
+class SentChange(NamedTuple):
+    """A change of leases that the leader of the shard has answered: it counted for `counted` messages."""
+
+    shard: int
+    change: consumer_group_pb2.WantedChange
+    counted: int
+
+    @property
+    def counts_for_all(self) -> bool:
+        """True if it counted for each of its messages."""
+        return self.counted == self.change.size
+
+    @property
+    def leases(self) -> Iterator[MessageLease]:
+        """The leases that it names."""
+        wanted = self.change
+        for offset in range(wanted.first, wanted.first + wanted.size):
+            yield MessageLease(self.shard, wanted.topic_id, wanted.queue, offset, wanted.lease, wanted.resets)
+
+
 def leased_messages(
     shard: int, topic: str, wire: consumer_group_pb2.SharedBatch, asked_s: float, ends_s: float, *, check_crc: bool
 ) -> list[SharedMessage[bytes]]:

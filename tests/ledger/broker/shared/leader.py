@@ -195,8 +195,10 @@ class LeasingMember:
     ) -> int:
         """Send a receive, and return its number."""
         self._number += 1
-        deadline_s = asyncio.get_running_loop().time() + wait_s
-        receive = Receive(self._number, count, max_bytes, lease_ms, deadline_s, attempt_id or self._number, repeated)
+        now_s = asyncio.get_running_loop().time()
+        receive = Receive(
+            self._number, count, max_bytes, lease_ms, now_s, now_s + wait_s, attempt_id or self._number, repeated
+        )
         self._leader.turns.receive(self.member, receive)
         return self._number
 

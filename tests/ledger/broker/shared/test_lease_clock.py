@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.broker.rpc.share_stream import to_response
 from ledger.broker.shared.lease_clock import TIME_ENTRY_MS, LeaseClock, are_free, next_free_s
+from ledger.broker.shared.leased_batches import LeasedBatch, LeasedBatches
 from ledger.broker.shared.shared_lag import shared_lags
+from ledger.errors import NoLeaderError, NotLeaderError
 from ledger.state.lease_table import ChangeKind, LeaseTable
 from ledger.state.lease_window import SLOT
 from tests.ledger.broker.shared.leader import GROUP, Got, LeasingLeader
@@ -216,3 +222,53 @@ def test_no_more_lease_time_passes_between_two_entries_than_true_time(steps: lis
                 starts[node] = true_ms
     for (before_ms, before), (after_ms, after) in pairwise(entries):
         assert 0 <= after - before <= after_ms - before_ms + 1
+
+
+# -- what a member is told
+
+
+async def test_a_member_is_told_how_long_its_receive_waited_and_its_lease_still_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader = LeasingLeader()
+    member = leader.member()
+    asked_s = asyncio.get_running_loop().time()
+    member.ask(lease_ms=10_000)
+    await leader.turn(2)
+    await asyncio.sleep(0.02)
+    leader.send(2)
+    read = LeasedBatches.read
+
+    def slowly(*args: Any) -> Iterator[LeasedBatch]:
+        leader.pass_ms(300)
+        return read(*args)
+
+    monkeypatch.setattr(LeasedBatches, "read", slowly)
+    await leader.turn()
+    (answer,) = member.answers()
+    assert answer.lease_left_ms == 9_700
+    assert 20 <= answer.waited_ms <= (asyncio.get_running_loop().time() - asked_s) * 1000
+    told = to_response(answer)
+    assert (told.lease_left_ms, told.waited_ms) == (9_700, answer.waited_ms)
+
+
+async def test_a_node_that_does_not_lead_any_more_tells_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    leader.send(2)
+    old = leader.member()
+    old.ask(attempt_id=77)
+    read = LeasedBatches.read
+
+    def too_late(*args: Any) -> Iterator[LeasedBatch]:
+        leader.replica._projected = None
+        return read(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LeasedBatches, "read", too_late)
+        await leader.turn(2)
+    assert old.answers() == []
+    await leader.turn()
+    (answer,) = old.answers()
+    assert isinstance(answer.error, NoLeaderError | NotLeaderError)
+    leader.fail_over()
+    assert offsets(await leader.member().receive(attempt_id=77, repeated=True)) == [0, 1]
