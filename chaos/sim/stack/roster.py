@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from chaos.sim.engine.targets import leader_of
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import NodePart
+from ledger.broker.broker_replica import BrokerReplica
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration
 
@@ -166,6 +167,11 @@ class Rosters:
         if roster is None:
             roster = self._by_shard[shard] = Roster(shard, self._nodes, lambda: self._table[shard])
         return roster
+
+    def leading(self, shard: int) -> BrokerReplica | None:
+        """Return the replica of the shard's leader in the newest term, or None if the shard has no leader."""
+        leader = self.of(shard).leader
+        return None if leader is None else leader.replica
 
     def __iter__(self) -> Iterator[Roster]:
         return iter([self.of(shard) for shard in self.numbers])

@@ -100,6 +100,7 @@ class SharedProgram:
             return
         self._truth.received(message.lease for message in messages)
         self._windows.received(messages, self.process.life.time())
+        self._compare_beliefs(messages)
         if not self._load.busy:
             await self._acknowledge(consumer, messages)
             return
@@ -134,4 +135,10 @@ class SharedProgram:
             await consumer.extend(messages, lease_ms=self._random.choice(LEASES_MS))
         except LedgerError:
             return
+        finally:
+            self._compare_beliefs(messages)
         await asyncio.sleep(self._random.uniform(0, 2))
+
+    def _compare_beliefs(self, messages: list[SharedMessage[bytes]]) -> None:
+        if self._rate == 1.0:
+            self._windows.believed(messages, self.process.life.time())

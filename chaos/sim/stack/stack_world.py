@@ -124,7 +124,7 @@ class StackWorld:
             filters=options.shared_filters,
             is_exact=not self._is_drawn("clock_skew"),
         )
-        self.windows = WindowTruth(self.records.fail)
+        self.windows = WindowTruth(self.records.fail, rosters.leading, is_exact=not self._is_drawn("clock_skew"))
         self.workload = Workload(
             options,
             addresses,

@@ -4,7 +4,8 @@
     each other node, after this entry   its windows are equal to those of the first node
 
 `shared_truth.py` judges what members get. This module judges the state from which leaders choose, also that of
-followers and of nodes that began with a checkpoint or a snapshot.
+followers and of nodes that began with a checkpoint or a snapshot. It also compares how long a member believes that its
+leases last with what the leader believes at the same moment.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import xxhash
 from chaos.sim.stack.lease_twin import LeaseTwin
 from chaos.sim.stack.shared_truth import GROUP
 from ledger.batch import Batch
-from ledger.client.shared.shared_message import SharedMessage
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.client.shared.shared_message import MessageLease, SharedMessage
 from ledger.retries import dead_letter_topic, place_before
 from ledger.state import State, TopicQueueId
 from ledger.state.lease_table import ChangeKind
@@ -27,14 +29,21 @@ from store import EntryKind, Header
 Fail = Callable[[str, str], None]
 # What a member is told of the length of its lease, in seconds: more only by rounding.
 ROUNDING_S = 0.01
+# An error of arithmetic with numbers of seconds.
+FLOAT_S = 1e-6
+# Returns the replica of the leader of a shard, or None.
+LeaderOf = Callable[[int], BrokerReplica | None]
 
 
 class WindowTruth:
     """The windows of one run. `fail(invariant, what)` records a violation."""
 
-    def __init__(self, fail: Fail) -> None:
+    def __init__(self, fail: Fail, leader: LeaderOf = lambda shard: None, *, is_exact: bool = True) -> None:
+        """`is_exact`: the steady clocks of all nodes are right."""
         self.counts = Counter[str]()
         self._fail = fail
+        self._leader = leader
+        self._is_exact = is_exact
         self._next_index: dict[int, int] = {}
         # By shard: the lease time of its state.
         self._now_ms: dict[int, int] = {}
@@ -55,6 +64,30 @@ class WindowTruth:
             if length_s is None or left_s > length_s + ROUNDING_S:
                 told = f"{message.lease} lasts {left_s:.3f} s by the clock of its member, and was granted {length_s} s"
                 self._fail("no lease is told to be longer than it is", told)
+
+    def believed(self, messages: Iterable[SharedMessage[bytes]], now_s: float) -> None:
+        """Compare how long a member whose clock is right believes that its leases last with the leader, in this
+        moment. `now_s` is the time of the member's clock, in seconds."""
+        for message in messages if self._is_exact else ():
+            left_s, leader_left_s = message.ends_s - now_s, self._leader_left_s(message.lease)
+            if leader_left_s is None:
+                continue
+            self.counts["shared_beliefs_compared"] += 1
+            if left_s > max(0.0, leader_left_s) + FLOAT_S:
+                told = f"{message.lease} lasts {left_s:.4f} s for its member, and {leader_left_s:.4f} s for the leader"
+                self._fail("a member believes in its lease only while the leader does", told)
+
+    def _leader_left_s(self, lease: MessageLease) -> float | None:
+        """Return how long a lease lasts for the leader of its shard: 0 if another receive has the message. None: the
+        shard has no leader now, or the message was settled or reset."""
+        replica = self._leader(lease.shard)
+        if replica is None or not replica.knows_the_end:
+            return None
+        window = replica.state.shared.leases.window(GROUP, TopicQueueId(lease.topic_id, lease.queue))
+        slot = None if window is None else window.slot(lease.offset)
+        if window is None or slot is None or slot["is_settled"] or window.resets != lease.resets:
+            return None
+        return (int(slot["free_ms"]) - replica.lease_time_ms) / 1000 if int(slot["lease"]) == lease.entry else 0.0
 
     # -- entries
 

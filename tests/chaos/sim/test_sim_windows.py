@@ -27,10 +27,16 @@ class Log:
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
-        self.truth = WindowTruth(lambda invariant, _: self.wrong.append(invariant))
+        self.leads = True
+        self.truth = WindowTruth(lambda invariant, _: self.wrong.append(invariant), self.leader)
         self.nodes = LeaseTable(), LeaseTable()
         self.time_ms = 1_000
         self.index = 0
+
+    def leader(self, shard: int) -> Any:
+        """Return the replica of the leader, which is the second node and counts its own lease time."""
+        state = SimpleNamespace(shared=SimpleNamespace(leases=self.nodes[1]))
+        return SimpleNamespace(state=state, knows_the_end=self.leads, lease_time_ms=self.time_ms)
 
     def change(self, kind: ChangeKind, first: int, size: int = 1, **fields: int) -> int:
         """Append a change of leases, and let both nodes apply it. Return the index of its entry."""
@@ -149,3 +155,46 @@ def test_a_lease_that_is_told_to_be_longer_than_it_is(log: Log) -> None:
     assert extended > entry
     log.truth.received(told(entry, 10.5), 100.0)
     assert len(log.wrong) == 2
+
+
+BELIEF = "a member believes in its lease only while the leader does"
+
+
+def test_what_a_member_believes_is_compared_with_the_leader_at_the_same_moment(log: Log) -> None:
+    entry = log.lease(0)
+    log.time_ms += 4_000
+    log.truth.believed(told(entry, 6.0), 100.0)
+    assert log.wrong == []
+    log.truth.believed(told(entry, 6.002), 100.0)
+    assert log.wrong == [BELIEF]
+    log.change(ChangeKind.EXTEND, 0, lease=entry, duration_ms=20_000)
+    log.truth.believed(told(entry, 20.0), 100.0)
+    assert log.wrong == [BELIEF]
+    assert log.truth.counts["shared_beliefs_compared"] == 3
+
+
+def test_a_member_that_believes_in_a_lease_that_another_member_has(log: Log) -> None:
+    entry = log.lease(0)
+    log.time_ms += 10_000
+    log.lease(0, receipt=6)
+    log.truth.believed(told(entry, 0.0), 100.0)
+    assert log.wrong == []
+    log.truth.believed(told(entry, 0.002), 100.0)
+    assert log.wrong == [BELIEF]
+
+
+def test_without_a_leader_or_an_open_message_there_is_nothing_to_compare(log: Log) -> None:
+    entry = log.lease(0, 2)
+    log.leads = False
+    log.truth.believed(told(entry, 99.0), 100.0)
+    log.leads = True
+    log.change(ChangeKind.ACKNOWLEDGE, 0, lease=entry)
+    log.truth.believed(told(entry, 99.0), 100.0)
+    assert log.wrong == []
+    assert log.truth.counts["shared_beliefs_compared"] == 0
+
+
+def test_in_runs_with_wrong_clocks_nothing_is_compared(log: Log) -> None:
+    truth = WindowTruth(lambda invariant, _: log.wrong.append(invariant), log.leader, is_exact=False)
+    truth.believed(told(log.lease(0), 99.0), 100.0)
+    assert (log.wrong, truth.counts["shared_beliefs_compared"]) == ([], 0)
