@@ -67,6 +67,7 @@ class RocketmqPorts:
                 runtime.chance,
                 lambda: (addresses() or settings.addresses).values(),
                 partial(_prove, access, runtime, offsets_s),
+                partial(_check, access),
                 partial(_environment, access, runtime, dialer, addresses),
                 GroupLookup(replicas),
             ),
@@ -131,6 +132,12 @@ def _prove(
         is_tls=is_tls,
         utc_offsets_s=utc_offsets_s,
     )
+
+
+def _check(access: NodeAccess, caller: Caller) -> None:
+    """Raise LedgerError if a proven caller does not count any more, for example because the user was removed."""
+    if access.authorizer is not None:
+        access.authorizer.check_caller(caller)
 
 
 def _environment(

@@ -34,14 +34,16 @@ AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class FrontRuntime:
-    """What the front gets of its node: clocks, chance, the addresses of the nodes, the proof of callers, and the
-    environment of the native clients that act for a caller."""
+    """What the front gets of its node: clocks, chance, the addresses of the nodes, the proof of callers, the check
+    whether a proven caller still counts, and the environment of the native clients that act for a caller."""
 
     now_ms: Callable[[], int]
     monotonic_s: Callable[[], float]
     rng: random.Random
     addresses: Callable[[], Iterable[str]]
     prove: Prove
+    # Raises LedgerError.
+    check: Callable[[Caller], None]
     environment: Callable[[Caller], Environment]
     lookup: GroupLookup
 
@@ -65,7 +67,7 @@ class RocketmqFront:
         self.pulling = FrontPulling(self.groups)
         self.checks = OrphanChecks(self.sessions, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
-        self.telemetry = FrontTelemetry(self.sessions, self.groups, limits)
+        self.telemetry = FrontTelemetry(self.sessions, self.groups, limits, runtime.check)
 
     @property
     def clients(self) -> int:

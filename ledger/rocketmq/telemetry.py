@@ -3,17 +3,20 @@
     client ─ settings ─> answer with the settings that count
     client <─ commands ─ "how did this transaction end?"
 
-A client that does not read its stream, or sends too fast, slows down only itself.
+A client that does not read its stream, or sends too fast, slows down only itself: what it sends is read when all
+commands to it were sent. The stream ends when the user was removed or has a new password.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from grpc import StatusCode, aio
 
-from ledger.errors import LedgerError
+from ledger.broker.access.callers import Caller
+from ledger.errors import LedgerError, UnavailableError
 from ledger.rocketmq.calls import Context, FrontCall
 from ledger.rocketmq.client_settings import consumer_settings, producer_settings
 from ledger.rocketmq.filters import filter_of
@@ -28,6 +31,9 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
 MAX_TOPICS = 256
+MAX_SETTINGS_BYTES = 1 << 20
+# How often a stream looks whether its user still counts.
+LOOK_S = 5.0
 # A client that reads nothing for this time is refused.
 STALLED_S = 30.0
 _CONSUMERS = frozenset({pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})
@@ -37,10 +43,14 @@ _LITE = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 class FrontTelemetry:
     """Serves the telemetry streams of one node."""
 
-    def __init__(self, sessions: FrontSessions, groups: FrontGroups, limits: FrontLimits) -> None:
+    def __init__(
+        self, sessions: FrontSessions, groups: FrontGroups, limits: FrontLimits, check: Callable[[Caller], None]
+    ) -> None:
+        """`check(caller)` raises LedgerError if the caller does not count any more."""
         self._sessions = sessions
         self._groups = groups
         self._limits = limits
+        self._check = check
 
     async def serve(self, call: FrontCall, clients: NativeClients, context: Context) -> None:
         """Serve one stream until it ends."""
@@ -51,15 +61,17 @@ class FrontTelemetry:
         reader = asyncio.create_task(self._read(call, clients, context, outbox), name="telemetry of a RocketMQ client")
         sending = asyncio.Lock()
         writer = asyncio.create_task(_write(context, outbox, sending), name="commands to a RocketMQ client")
+        watch = asyncio.create_task(self._watch(call.caller), name="the user of a RocketMQ client")
+        tasks = (reader, writer, watch)
         try:
-            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             async with sending:  # gRPC can send nothing else before the command is sent that it is sending
                 writer.cancel()
         finally:
             session.streams.pop(key, None)
-            for task in (reader, writer):
+            for task in tasks:
                 task.cancel()
-            results = await asyncio.gather(reader, writer, return_exceptions=True)
+            results = await asyncio.gather(*tasks, return_exceptions=True)
         for result in results:
             if isinstance(result, FrontRefusal):
                 await context.abort(result.stream_status, result.message)
@@ -74,9 +86,23 @@ class FrontTelemetry:
         """Read what the client tells until it ends the stream. Raises FrontRefusal."""
         while (command := await context.read()) is not aio.EOF:
             session = self._sessions.seen(call)
+            if command.ByteSize() > MAX_SETTINGS_BYTES:
+                raise FrontRefusal(pb.BAD_REQUEST, f"a command has at most {MAX_SETTINGS_BYTES} bytes")
             if command.WhichOneof("command") == "settings":
                 answer = await self._settings(session, call, clients, command.settings)
                 await outbox.put(service_pb2.TelemetryCommand(status=ok(), settings=answer))
+                await outbox.join()
+
+    async def _watch(self, caller: Caller) -> None:
+        """Raise FrontRefusal when the caller does not count any more."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                self._check(caller)
+            except UnavailableError:
+                continue  # this node cannot know now
+            except LedgerError as error:
+                raise refusal_of(error) from error
 
     async def _settings(
         self, session: FrontSession, call: FrontCall, clients: NativeClients, told: pb.Settings
@@ -126,3 +152,4 @@ async def _write(context: Any, outbox: asyncio.Queue[Command], sending: asyncio.
         command = await outbox.get()
         async with sending, asyncio.timeout(STALLED_S):
             await context.write(command)
+        outbox.task_done()

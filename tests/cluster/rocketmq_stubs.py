@@ -6,10 +6,12 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc.aio
 
+from ledger.access.rocketmq import sign_date
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledger.rocketmq.v2.service_pb2_grpc import MessagingServiceStub
@@ -19,6 +21,14 @@ _numbers = itertools.count()
 
 def resource(name: str) -> pb.Resource:
     return pb.Resource(name=name)
+
+
+def signed(name: str, secret: str, date: str = "") -> list[tuple[str, str]]:
+    """Return the headers by which a user proves itself. By default, it signs the present time."""
+    date = date or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    signature = sign_date(secret, date).hex().upper()
+    header = f"MQv2-HMAC-SHA1 Credential={name}//Rocketmq, SignedHeaders=x-mq-date-time, Signature={signature}"
+    return [("x-mq-date-time", date), ("authorization", header)]
 
 
 class RawClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,14 +12,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from ledger.access.rocketmq import sign_date
 from ledger.errors import LedgerError
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledgermq import AsyncAdmin
 from tests.cluster.fleet import Fleet
 from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient, resource
+from tests.cluster.rocketmq_stubs import RawClient, producer_settings, resource, signed
 from tests.cluster.secured import PASSWORD, tls_fleet, write_secret
 from tests.cluster.waiter import eventually
 
@@ -67,13 +67,6 @@ async def secret_of(fleet: Fleet, name: str, *rules: tuple[str, str]) -> str:
         for action, where in rules:
             await admin.grant(name, action, where)
         return (await admin.make_rocketmq_secret(name)).secret
-
-
-def signed(name: str, secret: str, date: str = "") -> list[tuple[str, str]]:
-    date = date or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    signature = sign_date(secret, date).hex().upper()
-    header = f"MQv2-HMAC-SHA1 Credential={name}//Rocketmq, SignedHeaders=x-mq-date-time, Signature={signature}"
-    return [("x-mq-date-time", date), ("authorization", header)]
 
 
 def client_of(fleet: Fleet, headers: list[tuple[str, str]], *, tls: bool = True, **given: Any) -> RawClient:
@@ -136,6 +129,20 @@ async def test_who_does_not_prove_itself_is_refused(fleet: Fleet) -> None:
                 async with client.telemetry() as stream:
                     await stream.read()
             assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_the_telemetry_stream_of_a_removed_user_ends(fleet: Fleet) -> None:
+    secret = await secret_of(fleet, "alice", ("publish", "topic:orders"))
+    async with (
+        client_of(fleet, signed("alice", secret)) as client,
+        client.telemetry(producer_settings("orders")) as open_,
+    ):
+        async with admin_of(fleet) as admin:
+            await admin.remove_user("alice")
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await asyncio.wait_for(open_.read(), 20)
+    assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "removed" in (failed.value.details() or "")
 
 
 async def test_the_dates_of_all_clients_are_read(fleet: Fleet) -> None:

@@ -14,11 +14,13 @@ from ledger.broker.access.callers import ANYBODY
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.outgoing_message import FrontLimits
 from ledger.rocketmq.sessions import FrontSessions
-from ledger.rocketmq.telemetry import FrontTelemetry
+from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES, FrontTelemetry
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
+from tests.cluster.rocketmq_stubs import producer_settings
 
 CALL = FrontCall("client", "JAVA", ANYBODY, is_tls=False, peer="ipv4:127.0.0.1:1", left_s=60.0)
+UNUSED = cast(Any, SimpleNamespace())
 REFUSED = service_pb2.TelemetryCommand(settings=pb.Settings())
 
 
@@ -49,6 +51,10 @@ class Client:
         raise AbortedError(code)
 
 
+def telemetry_of(sessions: FrontSessions) -> FrontTelemetry:
+    return FrontTelemetry(sessions, UNUSED, FrontLimits(1 << 20, 1), lambda caller: None)
+
+
 async def settled() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -56,9 +62,8 @@ async def settled() -> None:
 
 @pytest.mark.parametrize("last", [None, REFUSED], ids=["end", "refused settings"])
 async def test_a_stream_ends_when_its_command_is_sent(last: service_pb2.TelemetryCommand | None) -> None:
-    sessions, client, unused = FrontSessions(lambda: 1.0), Client(), cast(Any, SimpleNamespace())
-    telemetry = FrontTelemetry(sessions, unused, cast(FrontLimits, unused))
-    stream = asyncio.create_task(telemetry.serve(CALL, unused, cast(Any, client)))
+    sessions, client = FrontSessions(lambda: 1.0), Client()
+    stream = asyncio.create_task(telemetry_of(sessions).serve(CALL, UNUSED, cast(Any, client)))
     await settled()
     assert sessions.seen(CALL).command(service_pb2.TelemetryCommand())
     await settled()
@@ -70,3 +75,27 @@ async def test_a_stream_ends_when_its_command_is_sent(last: service_pb2.Telemetr
     (ended,) = await asyncio.gather(stream, return_exceptions=True)
     assert isinstance(ended, AbortedError) == (last is not None)
     assert len(client.commands) == 1
+
+
+async def test_what_a_client_sends_is_read_when_it_has_read_the_answers() -> None:
+    client, table = Client(), SimpleNamespace(max_message_bytes=0)
+    clients = cast(Any, SimpleNamespace(cluster=SimpleNamespace(routes=SimpleNamespace(table=table))))
+    settings = service_pb2.TelemetryCommand(settings=producer_settings("orders"))
+    for _ in range(10):
+        client.told.put_nowait(settings)
+    stream = asyncio.create_task(telemetry_of(FrontSessions(lambda: 1.0)).serve(CALL, clients, cast(Any, client)))
+    await settled()
+    assert client.told.qsize() == 9
+    client.may_send.set()
+    await settled()
+    assert client.told.empty()
+    stream.cancel()
+
+
+async def test_a_huge_command_ends_the_stream() -> None:
+    client, trace = Client(), "x" * MAX_SETTINGS_BYTES
+    client.told.put_nowait(
+        service_pb2.TelemetryCommand(thread_stack_trace=service_pb2.ThreadStackTrace(thread_stack_trace=trace))
+    )
+    with pytest.raises(AbortedError):
+        await telemetry_of(FrontSessions(lambda: 1.0)).serve(CALL, UNUSED, cast(Any, client))
