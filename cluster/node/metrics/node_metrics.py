@@ -209,6 +209,7 @@ class RaftCollector:
                 ("log_holds", "Holds on the log, which retention respects."),
                 ("log_dirty_bytes", "Bytes written to the log since its last flush began."),
                 ("log_staged_bytes", "Bytes of the log that are only in memory, with `write = staged`."),
+                ("message_ids", "Message ids that the shard remembers, so that a repeated send gets the first result."),
             )
         }
         losses = CounterMetricFamily(
@@ -262,6 +263,7 @@ class RaftCollector:
                 "log_holds": len(replica.state.holds),
                 "log_dirty_bytes": log.segments.dirty_bytes,
                 "log_staged_bytes": log.segments.staged_bytes,
+                "message_ids": len(replica.state.message_ids),
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:

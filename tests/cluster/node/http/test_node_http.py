@@ -20,7 +20,7 @@ GAUGES = {
     "ledgermq_raft_proposals_pending", "ledgermq_raft_failed", "ledgermq_raft_follower_lag_entries",
     "ledgermq_log_end_position_bytes", "ledgermq_node_info", "ledgermq_raft_suspect", "ledgermq_raft_members",
     "ledgermq_raft_learners", "ledgermq_log_first_index", "ledgermq_log_kept_bytes", "ledgermq_log_holds",
-    "ledgermq_disk_use_ratio",
+    "ledgermq_disk_use_ratio", "ledgermq_message_ids",
 }  # fmt: skip
 COUNTERS = {
     "ledgermq_messages_in", "ledgermq_bytes_in", "ledgermq_messages_out", "ledgermq_bytes_out",
@@ -93,6 +93,16 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
         return (await scrape(fleet.http(leader)))["ledgermq_event_loop_lag_seconds_count"] > 0
 
     await eventually(lag_is_told, "the lag of the loop was measured")
+
+
+async def test_each_remembered_message_id_is_counted(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await fleet.start()
+    await fleet.create_topic()
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        for message_id in ("a", "b", "b"):
+            await producer.send("topic", b"hello", message_id=message_id)
+    assert (await scrape(fleet.http(1)))["ledgermq_message_ids"] == 2
 
 
 async def test_a_stopped_follower_shows_as_lag(make_fleet: MakeFleet) -> None:
