@@ -8,8 +8,8 @@
     stopping.py   ends a command on Ctrl-C and on SIGTERM
     completion.py completes commands and names in a shell
 
-Each of the folders cluster/, doctor/, topics/, groups/, messages/, log/, validation/, servers/, local/ and bench/
-contains the commands for one kind of object, for example topics.
+Each of the folders cluster/, doctor/, topics/, groups/, messages/, rocketmq/, log/, validation/, servers/, local/ and
+bench/ contains the commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder
@@ -80,6 +80,7 @@ _COMMANDS = {
         "cluster.cli.groups.group", "group", "Create, list, describe, reset and delete consumer groups."
     ),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
+    "rocketmq": CommandEntry("cluster.cli.rocketmq.mirror", "rocketmq", "Copy topics from RocketMQ servers."),
     "cluster": CommandEntry(
         "cluster.cli.cluster.command", "cluster", "Show and change nodes, shards, leaders and the log start."
     ),

@@ -30,6 +30,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     orphan_checks.py     asks producers how transactions ended
     telemetry.py         the stream of settings and commands
     client_settings.py   the settings that clients are given
+    mirror/              the other side: a consumer of RocketMQ servers, which copies topics from them
 """
 
 from __future__ import annotations
