@@ -28,7 +28,7 @@ from bench.peers.installed import Installed
 from bench.peers.page import PeerResults, show, write
 from bench.peers.peer import PORTS, PeerError, Servers
 from bench.peers.processes import free_ports
-from bench.peers.rates import Against, ClientRates, Measured
+from bench.peers.rates import Against, ClientRates, PeerMeasurement
 from bench.peers.rounds import ContestScale, Rounds
 from bench.suite.machine import default_warm_gib, machine
 from cluster.grpc_engine import prefer_older_engine
@@ -67,7 +67,7 @@ class Contest:
     def __init__(self, directory: Path, scale: ContestScale, console: Console) -> None:
         self._directory, self._scale, self._console = directory, scale, console
         self._installed = Installed(say=self._say)
-        self._before: dict[Flush, Measured] = {}
+        self._before: dict[Flush, PeerMeasurement] = {}
         self.found: list[Against] = []
         self.skipped: dict[str, str] = {}
 
@@ -91,19 +91,19 @@ class Contest:
         after = self._before[flush] = self._ours(flush)
         self.found.append(Against(theirs, (before, after)))
 
-    def _ours(self, flush: Flush) -> Measured:
+    def _ours(self, flush: Flush) -> PeerMeasurement:
         peer = ours(flush)
         self._say(peer.title)
         return self._measured(peer, peer.servers(self._installed), Path(sys.executable))
 
-    def _measured(self, peer: Peer, servers: Servers, python: Path) -> Measured:
+    def _measured(self, peer: Peer, servers: Servers, python: Path) -> PeerMeasurement:
         directory, load = self._directory / peer.name, os.getloadavg()[0]
         rates = {driven: ClientRates(driven.name, peer.clients[driven.name].how) for driven in peer.driven}
         try:
             address = servers.start(directory, free_ports(PORTS))
             rounds = Rounds(python, address, self._scale, self._say)
             rounds.measure(rates)
-            return Measured(peer.title, servers.describe(), list(rates.values()), load, rounds.failures)
+            return PeerMeasurement(peer.title, servers.describe(), list(rates.values()), load, rounds.failures)
         finally:
             servers.stop()
             shutil.rmtree(directory, ignore_errors=True)

@@ -109,7 +109,7 @@ class Bench:
         return AsyncGroupConsumer(topic, group=group, bootstrap_servers=self._cluster.bootstrap, max_attempts=1)
 
     async def plain_loop(self, topic: str, count: int) -> float:
-        listener = Listener(count)
+        listener = CountingListener(count)
         async with AsyncConsumer(topic, bootstrap_servers=self._cluster.bootstrap, start="earliest") as consumer:
             started = time.perf_counter()
             while not listener.done.is_set():
@@ -118,7 +118,7 @@ class Bench:
             return time.perf_counter() - started
 
     async def group_push(self, topic: str, count: int, *, orderly: bool = False) -> float:
-        listener = Listener(count)
+        listener = CountingListener(count)
         consumer = AsyncPushConsumer(
             topic,
             listener=listener,
@@ -147,7 +147,7 @@ async def consume(consumer: AsyncGroupConsumer, count: int, at_once: int = AT_ON
     await consumer.acknowledge()
 
 
-class Listener:
+class CountingListener:
     def __init__(self, count: int) -> None:
         self.done = asyncio.Event()
         self._left = count

@@ -30,7 +30,7 @@ WARM_UP_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SendingRound:
     """One way of sending in one round. `cpu_us` is the CPU time of this process for each row; `load` is the number of
     runnable processes of the machine in the last minute."""
 
@@ -68,7 +68,7 @@ def main() -> int:
     return 0
 
 
-def _round(bootstrap: str, rows: Rows) -> list[Measured]:
+def _round(bootstrap: str, rows: Rows) -> list[SendingRound]:
     found = []
     with Producer(bootstrap) as producer:
         producer.send_many(TOPIC, rows.pairs[:WARM_UP_ROWS])
@@ -90,7 +90,7 @@ def _send_nowait(producer: Producer, rows: Rows) -> None:
         future.result()
 
 
-async def _send_async(bootstrap: str, rows: Rows) -> Measured:
+async def _send_async(bootstrap: str, rows: Rows) -> SendingRound:
     async with AsyncProducer(bootstrap) as producer:
         await producer.send_many(TOPIC, rows.pairs[:WARM_UP_ROWS])
         began, cpu = time.perf_counter(), time.process_time()
@@ -98,15 +98,15 @@ async def _send_async(bootstrap: str, rows: Rows) -> Measured:
         return _measured("async", len(rows), began, cpu)
 
 
-def _timed(way: str, rows: int, send: Callable[[], object]) -> Measured:
+def _timed(way: str, rows: int, send: Callable[[], object]) -> SendingRound:
     began, cpu = time.perf_counter(), time.process_time()
     send()
     return _measured(way, rows, began, cpu)
 
 
-def _measured(way: str, rows: int, began: float, cpu: float) -> Measured:
+def _measured(way: str, rows: int, began: float, cpu: float) -> SendingRound:
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu
-    return Measured(way, rows / seconds, cpu_s / rows * 1e6, os.getloadavg()[0])
+    return SendingRound(way, rows / seconds, cpu_s / rows * 1e6, os.getloadavg()[0])
 
 
 def _arguments() -> argparse.Namespace:

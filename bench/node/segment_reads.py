@@ -28,7 +28,7 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from cluster.node.http.downloads import Pace
+from cluster.node.http.downloads import DownloadPace
 from cluster.node.http.file_sender import FileSender
 
 WAYS = {"sendfile": "sendfile, as a node does", "copied": "read and write (aiohttp FileResponse)"}
@@ -42,7 +42,7 @@ async def serve(path: Path, size: int, ready: Connection) -> None:
         response.content_length = size
         writer = await response.prepare(request)
         assert writer is not None
-        sender = FileSender(threads, os.open(path, os.O_RDONLY), Pace(1))
+        sender = FileSender(threads, os.open(path, os.O_RDONLY), DownloadPace(1))
         try:
             await sender.send(request, writer, 0, size)
         finally:

@@ -38,7 +38,7 @@ class TransactionRateFigures:
     times_a_send: float | None
 
 
-class Measured:
+class WorkTimes:
     """The times of one kind of work."""
 
     def __init__(self, work: Callable[[int], Awaitable[object]]) -> None:
@@ -64,7 +64,7 @@ class Measured:
     def mean_s(self) -> float:
         return self._spent_s / len(self._times_s)
 
-    def row(self, case: str, in_flight: int, sends: Measured | None) -> TransactionRateFigures:
+    def row(self, case: str, in_flight: int, sends: WorkTimes | None) -> TransactionRateFigures:
         p50, p99 = np.percentile(np.array(self._times_s) * 1000, (50, 99))
         multiple = None if sends is None else self.mean_s / sends.mean_s
         return TransactionRateFigures(case, in_flight, 1 / self.mean_s, float(p50), float(p99), multiple)
@@ -83,9 +83,9 @@ async def measure(bootstrap: str, seconds: int, in_flight: int) -> list[Transact
                 await transaction.send(VALUE, queue=number % QUEUES)
 
         for case, at_a_time in (("one", 1), ("many", in_flight)):
-            sends, transactions = Measured(send), Measured(transact)
-            await Measured(send).take(1, at_a_time)
-            await Measured(transact).take(1, at_a_time)
+            sends, transactions = WorkTimes(send), WorkTimes(transact)
+            await WorkTimes(send).take(1, at_a_time)
+            await WorkTimes(transact).take(1, at_a_time)
             for _ in range(seconds):
                 await sends.take(1, at_a_time)
                 await transactions.take(1, at_a_time)

@@ -58,7 +58,7 @@ class PeerLoadOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MessageDifferences:
     """The differences between sent and consumed messages: how many messages are missing, how many were never sent,
     and how many came twice."""
 
@@ -77,20 +77,20 @@ class PeerLoadResult:
 
     messages: int
     seconds: float
-    compared: Compared | None = None
+    compared: MessageDifferences | None = None
 
     @classmethod
     def of(cls, text: str) -> PeerLoadResult:
         raw = json.loads(text)
         compared = raw["compared"]
-        return cls(raw["messages"], raw["seconds"], Compared(**compared) if compared else None)
+        return cls(raw["messages"], raw["seconds"], MessageDifferences(**compared) if compared else None)
 
 
-def compare(wanted: Sequence[bytes], got: Sequence[bytes]) -> Compared:
+def compare(wanted: Sequence[bytes], got: Sequence[bytes]) -> MessageDifferences:
     """Compare the sent and the consumed messages as multisets, because the order of messages of different queues is
     not promised."""
     expected, found = set(wanted), set(got)
-    return Compared(len(expected - found), len(found - expected), len(got) - len(found))
+    return MessageDifferences(len(expected - found), len(found - expected), len(got) - len(found))
 
 
 async def run(order: PeerLoadOrder, client: PeerClient) -> PeerLoadResult:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.peers.load import Compared
+from bench.peers.load import MessageDifferences
 from bench.peers.peer import WAYS, Description, How, Way
 
 SIZES = (128, 1024)
@@ -33,7 +33,7 @@ class PeerRun:
     case: Case
     messages: int
     seconds: float
-    compared: Compared | None = None
+    compared: MessageDifferences | None = None
 
     @property
     def per_s(self) -> float:
@@ -56,17 +56,17 @@ class ClientRates:
         return sum(run.messages for run in self.runs if run.compared)
 
     @property
-    def compared(self) -> Compared:
+    def compared(self) -> MessageDifferences:
         """Return the sums over all rounds: of missing messages, of messages that were never sent, and of messages
         that came twice."""
         each = [run.compared for run in self.runs if run.compared]
-        return Compared(
+        return MessageDifferences(
             sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PeerMeasurement:
     """The results of measuring one peer with all its clients."""
 
     name: str
@@ -83,8 +83,8 @@ class Measured:
 class Against:
     """The measurements of a peer, and the measurements of ledgermq just before and just after the peer."""
 
-    peer: Measured
-    ours: tuple[Measured, Measured]
+    peer: PeerMeasurement
+    ours: tuple[PeerMeasurement, PeerMeasurement]
 
     def mine(self, case: Case) -> float:
         """Return the median of ledgermq's rates from before and after the peer."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cluster.node.shard_calls import ShardCalls
 from ledger.broker.transactions.answering import ShardAnswers
-from ledger.broker.transactions.other_shards import HalfOfTransaction, Verdict
+from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
 from ledger.broker.transactions.shard_transactions import ShardTransactions
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import transaction_pb2
@@ -46,13 +46,15 @@ class TransactionCalls:
         response = await client.call(shard, lambda stub, seconds: stub.SettleHalves(request, timeout=seconds))
         return list(response.settled)
 
-    async def judge_halves(self, shard: int, asking_shard: int, halves: Sequence[HalfOfTransaction]) -> list[Verdict]:
+    async def judge_halves(
+        self, shard: int, asking_shard: int, halves: Sequence[HalfOfTransaction]
+    ) -> list[DecisionVerdict]:
         if (here := self._answers(shard)) is not None:
             return await here.judge(asking_shard, halves)
         request = transaction_pb2.JudgeHalvesRequest(shard=shard, asking_shard=asking_shard, halves=_to_wire(halves))
         client = await self._calls.client()
         response = await client.call(shard, lambda stub, seconds: stub.JudgeHalves(request, timeout=seconds))
-        return [Verdict(each) for each in response.verdicts]
+        return [DecisionVerdict(each) for each in response.verdicts]
 
     async def find_halves(self, shard: int, decision_shard: int, transaction: int) -> list[int]:
         if (here := self._answers(shard)) is not None:

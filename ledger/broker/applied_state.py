@@ -16,7 +16,7 @@ from ledger.batch import (
 )
 from ledger.batch.check import check_header
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
-from ledger.broker.timed.applied_timed import AppliedTimed, Delivery
+from ledger.broker.timed.applied_timed import AppliedTimed, FiredMessages
 from ledger.broker.transactions.applied_transactions import transaction_step
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, CommittedBatch, DeletedTopic, State, Topic
@@ -59,9 +59,9 @@ class AppliedState:
         batch = BatchHeader.parse(body)
         check_header(batch, len(body))
         self.state.check_batch(header.topic_id, header.queue, header.base_offset, header.index)
-        delivery = Delivery.of(body, batch, header.index)
-        if delivery is not None:
-            delivery.check(self.state)
+        fired = FiredMessages.of(body, batch, header.index)
+        if fired is not None:
+            fired.check(self.state)
         step = transaction_step(header, batch, body)
         if step is not None:
             step.check(self.state)
@@ -94,8 +94,8 @@ class AppliedState:
                 first_sequence=batch.first_sequence,
             )
         )
-        if delivery is not None:
-            delivery.apply(self.state)
+        if fired is not None:
+            fired.apply(self.state)
         if step is not None:
             step.apply(self.state)
         if ids is not None:

@@ -8,18 +8,18 @@ from random import Random
 
 import pytest
 
-from bench.peers.load import Compared, compare
+from bench.peers.load import MessageDifferences, compare
 from bench.peers.peer import Description, How
-from bench.peers.rates import Against, Case, ClientRates, Measured, PeerRun, next_count
+from bench.peers.rates import Against, Case, ClientRates, PeerMeasurement, PeerRun, next_count
 from cluster.load.seeded_payloads import same_size_payloads
 
 CASE = Case("each", 128)
 HOW = How("one by one", "many", "from the first")
 
 
-def measured(name: str, client: str, *per_s: float) -> Measured:
+def measured(name: str, client: str, *per_s: float) -> PeerMeasurement:
     rates = ClientRates(client, HOW, [PeerRun(CASE, round(rate), 1.0) for rate in per_s])
-    return Measured(name, Description("1", "a majority", "nothing", False), [rates], 0.0, [])
+    return PeerMeasurement(name, Description("1", "a majority", "nothing", False), [rates], 0.0, [])
 
 
 def test_a_ratio_is_of_medians_and_ours_are_those_before_and_after_together() -> None:
@@ -56,4 +56,4 @@ def test_payloads_follow_from_their_seed_and_are_all_different() -> None:
 
 def test_what_was_consumed_is_compared_whatever_its_order() -> None:
     assert compare([b"a", b"b"], [b"b", b"a"]).alike
-    assert compare([b"a", b"b", b"c"], [b"b", b"b", b"x"]) == Compared(missing=2, strange=1, twice=1)
+    assert compare([b"a", b"b", b"c"], [b"b", b"b", b"x"]) == MessageDifferences(missing=2, strange=1, twice=1)

@@ -203,8 +203,8 @@ class Fleet:
         async with AsyncAdmin(self.bootstrap) as admin:
             return (await admin.create_topic(name, queues)).topic_id
 
-    def stream(self, node: int) -> ProduceStream:
-        return ProduceStream(self.broker(node))
+    def stream(self, node: int) -> BareProduceStream:
+        return BareProduceStream(self.broker(node))
 
     async def produce(self, node: int, batch: bytes) -> broker_pb2.ProduceResult:
         """Send one batch to this node, without a retry, and return the answer."""
@@ -236,7 +236,7 @@ MakeFleet = Callable[..., Fleet]
 """The fixture `make_fleet`: takes what `Fleet` takes but the directory."""
 
 
-class ProduceStream:
+class BareProduceStream:
     """A produce stream without a client: the test sends each request and reads each answer, and can drop the
     stream."""
 

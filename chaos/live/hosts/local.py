@@ -31,7 +31,7 @@ from chaos.live.hosts.link_shaper import LinkShaper
 from chaos.live.hosts.namespace import Namespace
 from chaos.live.hosts.namespaces import Namespaces
 from chaos.live.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
-from chaos.live.hosts.process import NodeProcess
+from chaos.live.hosts.process import HostedNodeProcess
 from chaos.live.hosts.shell import need_programs, need_root
 
 
@@ -41,7 +41,7 @@ class LocalEnvironment(NodesOfFiles):
     def __init__(self, setup: EnvironmentSetup) -> None:
         super().__init__(setup)
         self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
-        self._processes: dict[int, NodeProcess] = {}
+        self._processes: dict[int, HostedNodeProcess] = {}
         self._undo = ExitStack()
         every = range(1, setup.nodes + ROOM + 1)
         self.links = LinkRules(every, self._namespace, self._namespaces.address)
@@ -117,12 +117,12 @@ class LocalEnvironment(NodesOfFiles):
         config.write_text(self._toml(node, join=join), encoding="utf-8")
         command = [*self._namespaces.of(node).prefix, sys.executable, "-m", "ledgermq", "server", "run"]
         command += ["--config", str(config)]
-        process = NodeProcess(f"node {node}", command, self._variables(node), self.log(node))
+        process = HostedNodeProcess(f"node {node}", command, self._variables(node), self.log(node))
         self._processes[node] = process
         self._undo.callback(self._end, process)
 
     @staticmethod
-    def _end(process: NodeProcess) -> None:
+    def _end(process: HostedNodeProcess) -> None:
         if process.pid is not None:
             process.kill()
 

@@ -15,7 +15,7 @@ _STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.01
 
 
-class NodeProcess:
+class HostedNodeProcess:
     """Runs `command` with this program's environment variables and those in `environment`. The output is appended
     to `log`. `name` names the node in evidence, for example `node 2`."""
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from chaos.sim.access.password_rounds import remembered_rounds
 from chaos.sim.engine.rpc import SimChannel, StubChannel
 from ledger.client.connection.channels import NodeStub
-from ledger.client.connection.session import ProofTools, ProvenChannel, Session
+from ledger.client.connection.session import ProofTools, ProvenChannel, ProvenSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ProvenSimChannel:
     def __init__(self, channel: SimChannel, credentials: SimCredentials, random: Random) -> None:
         self._channel = channel
         calls = cast("Any", StubChannel(channel))
-        self._session = Session(calls, credentials, ProofTools(random.randbytes, at_once))
+        self._session = ProvenSession(calls, credentials, ProofTools(random.randbytes, at_once))
         self.stub = NodeStub(ProvenChannel(calls, self._session))
 
     async def close(self) -> None:

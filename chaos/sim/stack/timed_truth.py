@@ -30,7 +30,7 @@ Fail = Callable[[str, str], None]
 CLOCK_ERROR_MS = 3_000
 
 
-class Fate(Enum):
+class TimedFate(Enum):
     WAITS = "waits"
     DELIVERED = "was delivered"
     CANCELLED = "was cancelled"
@@ -45,7 +45,7 @@ class TimedEntry:
     topic_id: int
     queue: int
     time_ms: int
-    fate: Fate = Fate.WAITS
+    fate: TimedFate = TimedFate.WAITS
     # When it was delivered, in seconds of the run.
     at_s: float = 0.0
 
@@ -115,7 +115,7 @@ class TimedTruth:
         if entry is None:
             self._fail("delivered has waited", f"shard {shard} delivers {identity}, which never waited")
             return
-        if entry.fate is not Fate.WAITS:
+        if entry.fate is not TimedFate.WAITS:
             self._fail("a timed message is delivered once", f"{entry} of shard {shard} is delivered by {header.index}")
         if (entry.topic_id, entry.queue, entry.time_ms, entry.name) != (header.topic_id, header.queue, time_ms, name):
             self._fail("delivered as it was sent", f"{entry} was delivered as {name!r} of {time_ms} in {header}")
@@ -126,7 +126,7 @@ class TimedTruth:
             self._fail("equal times keep their order", f"{entry} came after identity {self._last[place]} of its time")
         self._last[place] = identity
         self._open.setdefault(shard, {})[identity] = time_ms
-        entry.fate, entry.at_s = Fate.DELIVERED, self._now_s()
+        entry.fate, entry.at_s = TimedFate.DELIVERED, self._now_s()
         self.counts["timed_delivered"] += 1
 
     def _command(self, shard: int, body: bytes) -> None:
@@ -135,20 +135,20 @@ class TimedTruth:
             case "cancel_timed":
                 for item in command.cancel_timed.items:
                     entry = self._messages.get((shard, item.identity))
-                    if entry is not None and entry.fate is Fate.WAITS and entry.time_ms == item.delivery_ms:
-                        entry.fate = Fate.CANCELLED
+                    if entry is not None and entry.fate is TimedFate.WAITS and entry.time_ms == item.delivery_ms:
+                        entry.fate = TimedFate.CANCELLED
                         self.counts["timed_cancelled"] += 1
             case "settle_timed":
                 self._settle(shard, command.settle_timed)
                 for identity in command.settle_timed.settled:
-                    if (entry := self._messages.get((shard, identity))) is not None and entry.fate is Fate.WAITS:
+                    if (entry := self._messages.get((shard, identity))) is not None and entry.fate is TimedFate.WAITS:
                         self._drop(shard, entry)
                 self.counts["timed_turns"] += 1
             case "delete_topic":
                 self._deleted.add((shard, command.delete_topic.topic_id))
 
     def _drop(self, shard: int, entry: TimedEntry) -> None:
-        entry.fate = Fate.DROPPED
+        entry.fate = TimedFate.DROPPED
         if (shard, entry.topic_id) not in self._deleted:
             self._fail("dropped with its topic", f"{entry} of shard {shard} was dropped: its topic exists")
         self.counts["timed_dropped"] += 1
@@ -188,10 +188,10 @@ class TimedTruth:
         told = TimedHandle.parse(handle)
         entry = self._messages.get((told.shard, told.identity))
         fate = entry.fate if entry is not None else None
-        if is_cancelled and fate is not Fate.CANCELLED:
+        if is_cancelled and fate is not TimedFate.CANCELLED:
             self._fail("cancelled is cancelled", f"{entry} was told to be cancelled")
         # A message that is due can be in a turn that its leader could not finish.
-        waits = entry is not None and fate is Fate.WAITS and entry.time_ms > self._passed_ms(told.shard)
+        waits = entry is not None and fate is TimedFate.WAITS and entry.time_ms > self._passed_ms(told.shard)
         if waits and not is_cancelled:
             self._fail("not cancelled is over", f"{entry} still waits, and its cancel was answered with False")
         self.counts["timed_cancel_answers"] += 1
@@ -207,7 +207,7 @@ class TimedTruth:
         """Return the time of the run, in seconds, at which the next waiting message of the shard is due, or None."""
         now_ms = START_MS + self._now_s() * 1000
         times = [entry.time_ms for (of, _), entry in self._messages.items()
-                 if of == shard and entry.fate is Fate.WAITS and entry.time_ms > now_ms]  # fmt: skip
+                 if of == shard and entry.fate is TimedFate.WAITS and entry.time_ms > now_ms]  # fmt: skip
         return (min(times) - START_MS) / 1000 if times else None
 
     def _passed_ms(self, shard: int) -> int:
@@ -229,9 +229,9 @@ class TimedTruth:
         now_ms, due = START_MS + behind + self._now_s() * 1000, Counter[int]()
         held_up = set()
         for (shard, identity), entry in self._messages.items():
-            if entry.fate is Fate.WAITS and entry.time_ms < now_ms:
+            if entry.fate is TimedFate.WAITS and entry.time_ms < now_ms:
                 due[shard] += 1
-            elif entry.fate is Fate.WAITS and (entry.time_ms, identity) <= self._cursors.get(shard, (0, 0, 0))[:2]:
+            elif entry.fate is TimedFate.WAITS and (entry.time_ms, identity) <= self._cursors.get(shard, (0, 0, 0))[:2]:
                 held_up.add(shard)  # the clocks went back: a cursor that moves would settle this message
         for shard, count in sorted(due.items()):
             if count:

@@ -34,7 +34,7 @@ class DownloadLimits:
     least_bytes_per_s: int = 64 << 10
 
 
-class Pace:
+class DownloadPace:
     """Whether a client takes a download quickly enough."""
 
     def __init__(self, least_bytes_per_s: int, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class Downloads:
         self._places = Places(limits.most, limits.most_of_a_caller)
 
     @contextmanager
-    def place(self, request: web.Request) -> Iterator[Pace]:
+    def place(self, request: web.Request) -> Iterator[DownloadPace]:
         """Hold a place for the `with` block. Raises HTTP 503 with Retry-After if there is none."""
         caller = request.get(CALLER) or host_of(request.remote or "")
         if reason := self._places.take(caller):
@@ -77,6 +77,6 @@ class Downloads:
         try:
             if (deadline := request.get(DEADLINE)) is not None:
                 deadline.reschedule(None)
-            yield Pace(self._limits.least_bytes_per_s)
+            yield DownloadPace(self._limits.least_bytes_per_s)
         finally:
             self._places.give_back(caller)

@@ -25,7 +25,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
 from cluster.node.http import downloads
-from cluster.node.http.downloads import Pace
+from cluster.node.http.downloads import DownloadPace
 
 TURN_S = 0.1
 _MOST_AT_ONCE = 8 << 20
@@ -37,7 +37,7 @@ class FileSender:
     """Sends parts of one open file. A file sender uses at most one thread of `threads` at a time. The owner of a
     `FileSender` must call `close`."""
 
-    def __init__(self, threads: Executor, descriptor: int, pace: Pace) -> None:
+    def __init__(self, threads: Executor, descriptor: int, pace: DownloadPace) -> None:
         """Take over the open file `descriptor`; `close` closes it. `pace` judges the client."""
         self._threads = threads
         self._pace = pace
@@ -102,7 +102,7 @@ class FileSender:
             turn.add_done_callback(lambda _: os.close(descriptor))
 
 
-async def send_bytes(request: web.Request, writer: AbstractStreamWriter, content: bytes, pace: Pace) -> None:
+async def send_bytes(request: web.Request, writer: AbstractStreamWriter, content: bytes, pace: DownloadPace) -> None:
     """Send bytes that are in memory, after the headers in `writer`. If the client has disconnected or is too slow,
     close the connection and raise ConnectionError."""
     try:
@@ -114,7 +114,7 @@ async def send_bytes(request: web.Request, writer: AbstractStreamWriter, content
         raise
 
 
-async def send_piece(writer: AbstractStreamWriter, piece: bytes, pace: Pace) -> None:
+async def send_piece(writer: AbstractStreamWriter, piece: bytes, pace: DownloadPace) -> None:
     """Send at most `_PIECE_BYTES`. Raises ConnectionError if the client has disconnected or is too slow."""
     try:
         async with asyncio.timeout(downloads.WINDOW_S):

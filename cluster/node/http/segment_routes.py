@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from cluster.node.http.downloads import RETRY_AFTER_S, DownloadLimits, Downloads, Pace
+from cluster.node.http.downloads import RETRY_AFTER_S, DownloadLimits, DownloadPace, Downloads
 from cluster.node.http.file_sender import FileSender, send_bytes
 from store import CommitLog, RangeDamagedError, SegmentSpan, Snapshot
 from store.log.entry import EntryFlawError
@@ -136,7 +136,7 @@ class SegmentRoutes:
         return response
 
     async def _send(
-        self, request: web.Request, response: web.StreamResponse, span: SegmentSpan, wanted: range, pace: Pace
+        self, request: web.Request, response: web.StreamResponse, span: SegmentSpan, wanted: range, pace: DownloadPace
     ) -> None:
         loop = asyncio.get_running_loop()
         try:

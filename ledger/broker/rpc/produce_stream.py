@@ -78,18 +78,18 @@ class ProduceLoad:
 
     def __init__(self, node_results: int = NODE_RESULTS, node_bytes: int = NODE_BYTES) -> None:
         self.turns = TurnBudget(MAX_TURN_STEPS)
-        # Both are >= 0, and the sums over all `Owed` of the node.
+        # Both are >= 0, and the sums over all `OwedResponses` of the node.
         self.results = 0
         self.bytes = 0
         self._node_results = node_results
         self._node_bytes = node_bytes
         # The streams that wait for room, in the order of their arrival.
-        self._waiting: deque[tuple[Owed, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[OwedResponses, asyncio.Future[None]]] = deque()
 
-    def has_room(self, owed: Owed) -> bool:
+    def has_room(self, owed: OwedResponses) -> bool:
         return self.bytes < self._node_bytes and (self.results < self._node_results or not owed.results)
 
-    async def room(self, owed: Owed) -> None:
+    async def room(self, owed: OwedResponses) -> None:
         """Return when the streams of the node owe less than the limits."""
         while not self.has_room(owed):
             freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -114,7 +114,7 @@ class ProduceLoad:
                 self._waiting.append((owed, freed))
 
 
-class Owed:
+class OwedResponses:
     """The requests of one stream whose responses are not sent, oldest first."""
 
     def __init__(self, load: ProduceLoad) -> None:
@@ -188,7 +188,7 @@ class Owed:
 
 async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any], load: ProduceLoad) -> None:
     """Serve the stream of one producer until it ends. `load` counts what the streams of this node owe."""
-    owed = Owed(load)
+    owed = OwedResponses(load)
     reader = asyncio.create_task(append_requests(batches, owed, context), name="produce requests")
     writer = asyncio.create_task(answer_in_order(batches, owed, context, load), name="produce answers")
     try:
@@ -212,7 +212,7 @@ def is_stalled(writer: asyncio.Task[None]) -> bool:
     return writer.done() and not writer.cancelled() and isinstance(writer.exception(), StalledError)
 
 
-async def append_requests(batches: Batches, owed: Owed, context: aio.ServicerContext[Any, Any]) -> None:
+async def append_requests(batches: Batches, owed: OwedResponses, context: aio.ServicerContext[Any, Any]) -> None:
     """Read and append requests until the client ends the stream and all responses are sent."""
     await owed.room()
     while (request := await context.read()) is not aio.EOF:
@@ -237,7 +237,7 @@ def submit(batches: Batches, batch: bytes) -> Outcome:
 
 
 async def answer_in_order(
-    batches: Batches, owed: Owed, context: aio.ServicerContext[Any, Any], load: ProduceLoad
+    batches: Batches, owed: OwedResponses, context: aio.ServicerContext[Any, Any], load: ProduceLoad
 ) -> None:
     """Send the responses in order. Raises StalledError if the client accepts no response for `STALLED_S`."""
     while True:

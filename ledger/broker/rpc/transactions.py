@@ -24,7 +24,7 @@ from ledger.broker.topics.transaction_topics import TransactionTopics
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, check_ends
 from ledger.broker.transactions.listing import ListedTransaction, list_open, show
-from ledger.broker.transactions.other_shards import HalfOfTransaction, Verdict
+from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
 from ledger.broker.transactions.shard_transactions import ShardTransactions
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, to_wire
@@ -193,10 +193,10 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
 
 
 _VERDICTS = {
-    Verdict.UNDECIDED: transaction_pb2.UNDECIDED,
-    Verdict.COMMIT: transaction_pb2.TO_COMMIT,
-    Verdict.ROLL_BACK: transaction_pb2.TO_ROLL_BACK,
-    Verdict.DEAD_LETTERS: transaction_pb2.TO_DEAD_LETTERS,
+    DecisionVerdict.UNDECIDED: transaction_pb2.UNDECIDED,
+    DecisionVerdict.COMMIT: transaction_pb2.TO_COMMIT,
+    DecisionVerdict.ROLL_BACK: transaction_pb2.TO_ROLL_BACK,
+    DecisionVerdict.DEAD_LETTERS: transaction_pb2.TO_DEAD_LETTERS,
 }
 _OUTCOMES = {transaction_pb2.UNKNOWN: None, transaction_pb2.COMMIT: True, transaction_pb2.ROLL_BACK: False}
 

@@ -59,7 +59,7 @@ class AppliedTimed:
         return self.index.count_before(MAX_DELIVERY_MS + 1, cursor_of(state))
 
 
-class Delivery:
+class FiredMessages:
     """The waiting messages that a committed firing batch delivers. `check` comes before all changes of the replica,
     `apply` after them."""
 
@@ -69,11 +69,11 @@ class Delivery:
         self._index = index
 
     @staticmethod
-    def of(body: memoryview, batch: BatchHeader, index: int) -> Delivery | None:
+    def of(body: memoryview, batch: BatchHeader, index: int) -> FiredMessages | None:
         """Return the delivery of the batch in entry `index`. Return None if the batch is no firing batch. Raises
         CorruptBatchError."""
         fired = fired_column(body, batch)
-        return None if fired is None else Delivery(fired.identities.tolist(), fired.times_ms.tolist(), index)
+        return None if fired is None else FiredMessages(fired.identities.tolist(), fired.times_ms.tolist(), index)
 
     def check(self, state: State) -> None:
         """Raise InternalError if the batch contradicts the state."""

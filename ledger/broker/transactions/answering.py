@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.transactions.other_shards import HalfOfTransaction, Verdict
+from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
 from ledger.broker.transactions.settling import MAX_ASKED, HalfSettling
 from ledger.errors import InvalidArgumentError, LedgerError
 from ledger.state import HalfName
@@ -39,24 +39,24 @@ class ShardAnswers:
             return False
         return asked.number not in table.waiting
 
-    async def judge(self, asking_shard: int, halves: Sequence[HalfOfTransaction]) -> list[Verdict]:
+    async def judge(self, asking_shard: int, halves: Sequence[HalfOfTransaction]) -> list[DecisionVerdict]:
         """Return how half batches of `asking_shard` shall be settled. Raises LedgerError."""
         _check(halves)
         await self._replica.confirm_still_leading()
         self._replica.check_leads(0)
         return [self._verdict(HalfName(asking_shard, half.number), half.transaction) for half in halves]
 
-    def _verdict(self, half: HalfName, transaction: int) -> Verdict:
+    def _verdict(self, half: HalfName, transaction: int) -> DecisionVerdict:
         table = self._replica.state.transactions
         if table.is_open(transaction):
-            return Verdict.UNDECIDED
+            return DecisionVerdict.UNDECIDED
         if table.names(transaction, half):
-            return Verdict.COMMIT
+            return DecisionVerdict.COMMIT
         ended = table.outcomes.get(transaction)
         if ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS:
-            return Verdict.DEAD_LETTERS
+            return DecisionVerdict.DEAD_LETTERS
         # A commit is kept until all half batches that it names are settled, so it does not name this one.
-        return Verdict.ROLL_BACK
+        return DecisionVerdict.ROLL_BACK
 
     async def find(self, decision_shard: int, transaction: int) -> list[int]:
         """Return the numbers of the half batches that wait here for a transaction of `decision_shard`. Raises

@@ -14,7 +14,7 @@ class HalfOfTransaction(NamedTuple):
     number: int
 
 
-class Verdict(IntEnum):
+class DecisionVerdict(IntEnum):
     """What the decision shard says about a half batch."""
 
     UNDECIDED = 0
@@ -30,7 +30,9 @@ class OtherShards(Protocol):
         """Ask the leader of `shard` to carry out commits of `decision_shard`. Return for each half batch whether it is
         settled."""
 
-    async def judge_halves(self, shard: int, asking_shard: int, halves: Sequence[HalfOfTransaction]) -> list[Verdict]:
+    async def judge_halves(
+        self, shard: int, asking_shard: int, halves: Sequence[HalfOfTransaction]
+    ) -> list[DecisionVerdict]:
         """Ask the leader of the decision shard `shard` about half batches that wait in `asking_shard`."""
 
     async def find_halves(self, shard: int, decision_shard: int, transaction: int) -> list[int]:

@@ -22,7 +22,7 @@ from itertools import islice
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.transactions.halves import carried_out, dead_letters
-from ledger.broker.transactions.other_shards import HalfOfTransaction, OtherShards, Verdict
+from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction, OtherShards
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,
@@ -244,10 +244,10 @@ class HalfSettling:
                 continue
             await self._follow(halves, verdicts)
 
-    async def _follow(self, halves: Sequence[HalfOfTransaction], verdicts: Sequence[Verdict]) -> None:
-        by_verdict: dict[Verdict, list[int]] = {}
+    async def _follow(self, halves: Sequence[HalfOfTransaction], verdicts: Sequence[DecisionVerdict]) -> None:
+        by_verdict: dict[DecisionVerdict, list[int]] = {}
         for half, verdict in zip(halves, verdicts, strict=True):
             by_verdict.setdefault(verdict, []).append(half.number)
-        await self._each(by_verdict.get(Verdict.COMMIT, ()), self.carry_out)
-        await self._each(by_verdict.get(Verdict.DEAD_LETTERS, ()), self._bury_joined)
-        await self._roll_back(by_verdict.get(Verdict.ROLL_BACK, ()))
+        await self._each(by_verdict.get(DecisionVerdict.COMMIT, ()), self.carry_out)
+        await self._each(by_verdict.get(DecisionVerdict.DEAD_LETTERS, ()), self._bury_joined)
+        await self._roll_back(by_verdict.get(DecisionVerdict.ROLL_BACK, ()))

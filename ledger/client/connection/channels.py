@@ -18,7 +18,7 @@ import grpc.aio
 from ledger import produce_wire
 from ledger.client.connection.renewed_channel import RenewedChannel
 from ledger.client.connection.security import NONE, Security, read_file
-from ledger.client.connection.session import ProvenChannel, Session
+from ledger.client.connection.session import ProvenChannel, ProvenSession
 from ledger.errors import (
     AuthenticationError,
     InvalidArgumentError,
@@ -111,7 +111,7 @@ class GrpcChannel:
             self._channel = tls_channel(address, security, options)
         else:
             self._channel = grpc.aio.insecure_channel(address, options=options)
-        self._session = Session(self._channel, security) if security.proves else None
+        self._session = ProvenSession(self._channel, security) if security.proves else None
         self.stub = NodeStub(self._channel if self._session is None else ProvenChannel(self._channel, self._session))
 
     async def close(self) -> None:

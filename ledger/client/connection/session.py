@@ -62,7 +62,7 @@ class Proving(Protocol):
     def current_password(self) -> str: ...
 
 
-class Session:
+class ProvenSession:
     """The proof of one client on one channel."""
 
     def __init__(self, channel: grpc.aio.Channel, security: Proving, tools: ProofTools | None = None) -> None:
@@ -180,8 +180,8 @@ class CallSession(Protocol):
 
 
 async def _proof_within(seconds: float | None, session: CallSession) -> Metadata:
-    """Return what a call sends to name its caller, as `Session.metadata` does. A call with a time limit waits no longer
-    than this for its proof, and then fails with DEADLINE_EXCEEDED. The proof goes on, for later calls."""
+    """Return what a call sends to name its caller, as `ProvenSession.metadata` does. A call with a time limit waits no
+    longer than this for its proof, and then fails with DEADLINE_EXCEEDED. The proof goes on, for later calls."""
     try:
         async with asyncio.timeout(seconds):
             return await session.metadata()

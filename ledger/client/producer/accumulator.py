@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.fault_table import FaultTable
 from ledger.client.producer.producer_batch import Answer, BatchResult, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -45,7 +45,7 @@ class Owed:
 class Accumulator:
     """Holds the queue sequencers of one producer. The table `faults` says which shards are avoided."""
 
-    def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
+    def __init__(self, delivery: DeliverySettings, backoff: Backoff, faults: FaultTable | None = None) -> None:
         self.faults = faults or FaultTable(())
         self._delivery = delivery
         self._backoff = backoff
@@ -66,7 +66,7 @@ class Accumulator:
         delivery = replace(self._delivery, producer_id=producer_id)
         return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic, target)
 
-    def lane(self, topic_id: int, queue: int, shard: int, topic: str, delivery: Delivery) -> QueueSequencer:
+    def lane(self, topic_id: int, queue: int, shard: int, topic: str, delivery: DeliverySettings) -> QueueSequencer:
         """Make and return a sequencer with settings of its own."""
         return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic)
 

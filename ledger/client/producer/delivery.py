@@ -10,7 +10,7 @@ MAX_BATCH_MESSAGES = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliverySettings:
     """The settings with which one producer collects and delivers its batches.
 
     `retries` is how often a batch is sent again after a failure; None means until the delivery timeout. `codec` is the

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.arguments import check_extras, checked_key, checked_look_up_keys, checked_tag
-from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
 from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, columns_of
 from ledger.client.producer.producer_batch import DELIVERY_TIME_BYTES, Piece, extras_bytes
 from ledger.client.producer.queue_selection import QueueSelection
@@ -67,7 +67,7 @@ class ManySender:
         client: ClusterClient,
         queue_selection: QueueSelection,
         timed_selection: QueueSelection,
-        delivery: Delivery,
+        delivery: DeliverySettings,
         *,
         enter: Callable[[Piece, Callable[[], None]], Awaitable[None]],
         recorded: Callable[[str, Piece], Piece],

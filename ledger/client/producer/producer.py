@@ -35,7 +35,7 @@ from ledger.client.producer.arguments import (
 )
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.cancelling import cancel_waiting
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
@@ -152,7 +152,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             rng=self._rng,
             environment=environment,
         )
-        self._delivery = Delivery(
+        self._delivery = DeliverySettings(
             producer_id=environment.new_producer_id(),
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,

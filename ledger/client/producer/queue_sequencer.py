@@ -58,7 +58,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
 from ledger.client.producer.producer_batch import (
     Acknowledged,
     Answer,
@@ -92,7 +92,7 @@ class QueueSequencer:
         topic_id: int,
         queue: int,
         shard: int,
-        delivery: Delivery,
+        delivery: DeliverySettings,
         backoff: Backoff,
         topic: str = "",
         target: tuple[int, int] | None = None,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ledger.batch import HalfColumn
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, Piece, Receipt
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
@@ -31,7 +31,7 @@ from ledger.v1 import transaction_pb2
 MAX_LANES = 64
 
 # Makes a sequencer: (id of %HALF, queue of %HALF, shard, name for errors, settings) -> sequencer.
-MakeLane = Callable[[int, int, int, str, Delivery], QueueSequencer]
+MakeLane = Callable[[int, int, int, str, DeliverySettings], QueueSequencer]
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class HalfQueueSelection(QueueSelection):
         self,
         client: ClusterClient,
         *,
-        delivery: Delivery,
+        delivery: DeliverySettings,
         make_lane: MakeLane,
         add: Callable[[QueueSequencer, Piece, bool], None],
         refund: Callable[[int], None],

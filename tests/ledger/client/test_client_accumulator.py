@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ledger.batch import BatchHeader
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.accumulator import Accumulator
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, Answer, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
@@ -50,7 +50,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 1000), batch_bytes=st.sampled_from([1, 60, 1000]))
     def make(self, seed: int, batch_bytes: int) -> None:
-        delivery = Delivery(producer_id=9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5)
+        delivery = DeliverySettings(producer_id=9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5)
         self.accumulator = Accumulator(delivery, Backoff(20, 100, random.Random(seed)))
         self.sequencer = self.accumulator.sequencer(1, 0, 0)
 
@@ -206,7 +206,7 @@ TestAccumulator.settings = settings(
 
 @pytest.fixture
 def accumulator() -> Accumulator:
-    return Accumulator(Delivery(producer_id=9, linger_ms=5), Backoff(20, 1000, random.Random(1)))
+    return Accumulator(DeliverySettings(producer_id=9, linger_ms=5), Backoff(20, 1000, random.Random(1)))
 
 
 def test_lanes_do_not_hold_each_other_up(accumulator: Accumulator) -> None:

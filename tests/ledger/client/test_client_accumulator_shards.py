@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.accumulator import Accumulator
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.fault_table import FaultTable
 from ledger.client.producer.producer_batch import Acknowledged, Answer, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -59,7 +59,7 @@ class ShardsMachine(RuleBasedStateMachine):
         seed=st.integers(0, 1000), batch_bytes=st.sampled_from([1, 60]), retries=st.sampled_from([None, None, 0, 3])
     )
     def make(self, seed: int, batch_bytes: int, retries: int | None) -> None:
-        delivery = Delivery(9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5, retries=retries)
+        delivery = DeliverySettings(9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5, retries=retries)
         self.accumulator = Accumulator(delivery, Backoff(20, 100, random.Random(seed)))
         self.sequencers = made(self.accumulator)
 
@@ -174,7 +174,7 @@ TestGroups.settings = settings(
 
 @pytest.fixture
 def accumulator() -> Accumulator:
-    return Accumulator(Delivery(producer_id=9, linger_ms=0), Backoff(20, 1000, random.Random(1)))
+    return Accumulator(DeliverySettings(producer_id=9, linger_ms=0), Backoff(20, 1000, random.Random(1)))
 
 
 def add(
@@ -237,7 +237,7 @@ def test_without_another_shard_that_answers_it_stays(accumulator: Accumulator) -
 
 def test_a_shard_that_is_passed_over_takes_nothing_over() -> None:
     faults = FaultTable(((100, 5_000),))
-    accumulator = Accumulator(Delivery(producer_id=9), Backoff(20, 1000, random.Random(1)), faults)
+    accumulator = Accumulator(DeliverySettings(producer_id=9), Backoff(20, 1000, random.Random(1)), faults)
     sequencers = made(accumulator)
     faults.answered(1, 100, 0)
     add(accumulator, sequencers[0], b"a")

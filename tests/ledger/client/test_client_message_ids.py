@@ -15,7 +15,7 @@ import pytest
 from ledger.batch import Batch, BatchHeader, message_ids
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.arguments import checked_message_id
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, Answer, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
@@ -78,7 +78,7 @@ class RememberingBroker:
 
 class Sender:
     def __init__(self, producer_id: int, broker: RememberingBroker, chance: random.Random) -> None:
-        delivery = Delivery(producer_id=producer_id, batch_bytes=200, delivery_timeout_ms=100_000, linger_ms=0)
+        delivery = DeliverySettings(producer_id=producer_id, batch_bytes=200, delivery_timeout_ms=100_000, linger_ms=0)
         self.sequencer = QueueSequencer(1, 0, 0, delivery, Backoff(1, 2, chance))
         self.broker, self.chance, self.now = broker, chance, 0.0
         self.wire: deque[ProducerBatch] = deque()
@@ -146,7 +146,9 @@ def test_the_rest_of_a_batch_goes_before_later_batches() -> None:
     first, second = Sender(7, broker, chance), Sender(8, broker, chance)
     first.send(b"b", b"b")
     first.finish()
-    second.sequencer._delivery = Delivery(producer_id=8, batch_bytes=1_000, delivery_timeout_ms=100_000, linger_ms=5)
+    second.sequencer._delivery = DeliverySettings(
+        producer_id=8, batch_bytes=1_000, delivery_timeout_ms=100_000, linger_ms=5
+    )
     told = [second.send(value, value) for value in (b"a", b"b", b"c")]
     second.sequencer._close()
     later = second.send(b"d", b"d")

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.batch import Batch
 from ledger.client.connection.backoff import Backoff
-from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, BatchResult, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
@@ -59,7 +59,7 @@ class NoJitter(random.Random):
 
 
 def make_sequencer(**settings: object) -> QueueSequencer:
-    delivery = Delivery(producer_id=7, delivery_timeout_ms=TIMEOUT_MS, **settings)  # type: ignore[arg-type]
+    delivery = DeliverySettings(producer_id=7, delivery_timeout_ms=TIMEOUT_MS, **settings)  # type: ignore[arg-type]
     return QueueSequencer(1, 0, 0, delivery, Backoff(WAIT_MS, 1000, NoJitter()))
 
 

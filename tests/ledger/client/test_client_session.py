@@ -15,7 +15,7 @@ import pytest
 from ledger.access.password import make_verifier
 from ledger.broker.access.proofs import PasswordProof
 from ledger.client.connection.security import Security
-from ledger.client.connection.session import ProofTools, ProvenChannel, Session, _ask
+from ledger.client.connection.session import ProofTools, ProvenChannel, ProvenSession, _ask
 from ledger.errors import AuthenticationError, LedgerError, UnavailableError, to_wire
 from ledger.state.access_table import AccessTable, User
 from ledger.v1 import security_pb2
@@ -40,8 +40,8 @@ class Answering:
     def cancel(self) -> None: ...
 
 
-def session_with(error: LedgerError) -> Session:
-    return Session(cast("grpc.aio.Channel", Answering(error)), Security(token="a delegated token"))
+def session_with(error: LedgerError) -> ProvenSession:
+    return ProvenSession(cast("grpc.aio.Channel", Answering(error)), Security(token="a delegated token"))
 
 
 async def test_a_node_that_cannot_judge_a_proof_is_like_one_that_cannot_be_reached() -> None:
@@ -92,7 +92,7 @@ class SilentNode(Answering):
 async def test_a_call_waits_for_its_proof_no_longer_than_its_time_limit() -> None:
     """A client asks all nodes for routes. A suspended node must not hold up what the others say."""
     silent = cast("grpc.aio.Channel", SilentNode(UnavailableError("")))
-    session = Session(silent, Security(token="a delegated token"))
+    session = ProvenSession(silent, Security(token="a delegated token"))
     call = ProvenChannel(silent, session).unary_unary("/ledger.v1.Broker/GetRoute")
     async with asyncio.timeout(5.0):
         with pytest.raises(grpc.aio.AioRpcError) as failed:
@@ -149,6 +149,6 @@ async def test_the_rounds_of_a_password_do_not_hold_up_the_event_loop(monkeypatc
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", watched)
     channel = cast("grpc.aio.Channel", ProvingNode(access))
     security = Security(user="anna", password="the first password")
-    session = Session(channel, security, ProofTools(secrets.token_bytes, in_thread))
+    session = ProvenSession(channel, security, ProofTools(secrets.token_bytes, in_thread))
     assert await session.metadata() == (("authorization", "Bearer a token"),)
     assert places == ["thread"]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.topic_queue_selector import TopicQueueSelector
@@ -27,7 +27,7 @@ class Nobody:
 
 @pytest.fixture
 def sequencers() -> list[QueueSequencer]:
-    delivery, backoff = Delivery(producer_id=1), Backoff(1, 1, random.Random(1))
+    delivery, backoff = DeliverySettings(producer_id=1), Backoff(1, 1, random.Random(1))
     return [QueueSequencer(1, queue, 0, delivery, backoff) for queue in range(3)]
 
 

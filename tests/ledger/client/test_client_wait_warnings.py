@@ -6,7 +6,7 @@ import random
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.accumulator import Accumulator
-from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.producer.wait_warnings import WARN_AFTER_MS, WARN_AGAIN_MS, Wait, WaitWarnings
 from ledger.errors import DeliveryTimeoutError, DiskFullError
@@ -36,7 +36,9 @@ def test_each_shard_has_its_own_warning_and_a_new_wait_a_new_one() -> None:
 
 
 def test_the_accumulator_tells_how_long_and_why_and_the_last_error_too() -> None:
-    accumulator = Accumulator(Delivery(producer_id=1, delivery_timeout_ms=10_000), Backoff(20, 100, random.Random(1)))
+    accumulator = Accumulator(
+        DeliverySettings(producer_id=1, delivery_timeout_ms=10_000), Backoff(20, 100, random.Random(1))
+    )
     sequencer, receipt = accumulator.sequencer(1, 0, 4), Fate([b"one"])
     accumulator.add(sequencer, Piece([b"one"], 3, receipt), 1_000, 0)
     assert accumulator.waits(1_000) == {4: Wait(0, None)}

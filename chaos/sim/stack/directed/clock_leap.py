@@ -11,7 +11,7 @@ from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
 from chaos.sim.stack.node import StackNode
 
 
-class ClockLeap(DirectedFault):
+class StackClockLeap(DirectedFault):
     kind = "clock_leap"
 
     def __init__(self, tools: DirectedTools) -> None:

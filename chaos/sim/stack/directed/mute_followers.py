@@ -21,7 +21,7 @@ PATIENCE_TIMEOUTS = 30
 LOOK_S = 1.0
 
 
-class MuteFollowers(DirectedFault):
+class StackMuteFollowers(DirectedFault):
     kind = "mute_followers"
 
     def __init__(self, tools: DirectedTools) -> None:

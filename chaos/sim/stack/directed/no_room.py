@@ -15,7 +15,7 @@ from chaos.sim.stack.node import StackNode
 ROOM_BYTES = CAPACITY // 20
 
 
-class NoRoom(DirectedFault):
+class StackNoRoom(DirectedFault):
     kind = "no_room"
 
     def __init__(self, tools: DirectedTools) -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from cluster.node.http.downloads import WINDOW_S, DownloadLimits, Downloads, Pace
+from cluster.node.http.downloads import WINDOW_S, DownloadLimits, DownloadPace, Downloads
 from cluster.node.http.http_rights import CALLER
 
 
@@ -43,7 +43,7 @@ class Clock:
 @pytest.mark.parametrize(("count", "pause_s"), [(1, 29.0), (0, 0.1), (999 * 10, 10.0)])
 def test_a_client_below_the_least_rate_is_ended(count: int, pause_s: float) -> None:
     clock = Clock()
-    pace = Pace(1000, clock)
+    pace = DownloadPace(1000, clock)
 
     def download() -> None:
         while clock.now_s <= 5 + 2 * WINDOW_S:
@@ -56,7 +56,7 @@ def test_a_client_below_the_least_rate_is_ended(count: int, pause_s: float) -> N
 
 def test_a_client_at_the_least_rate_goes_on() -> None:
     clock = Clock()
-    pace = Pace(1000, clock)
+    pace = DownloadPace(1000, clock)
     for _ in range(1000):
         clock.now_s += 10
         pace.moved(10_000)
@@ -64,7 +64,7 @@ def test_a_client_at_the_least_rate_goes_on() -> None:
 
 def test_a_client_may_pause_within_a_window() -> None:
     clock = Clock()
-    pace = Pace(1000, clock)
+    pace = DownloadPace(1000, clock)
     for _ in range(10):
         clock.now_s += WINDOW_S - 1
         pace.moved(0)
