@@ -46,6 +46,9 @@ class CountedReads:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
 
+    def peer(self) -> str:
+        return self._peer
+
     async def read(self) -> Any:
         try:
             request = await self._context.read()

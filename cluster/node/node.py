@@ -302,7 +302,8 @@ class Node:
         settings = self._settings
         if not (settings.rocketmq or settings.rocketmq_tls):
             return None
-        from cluster.node.rocketmq_ports import RocketmqPorts  # here, because most nodes have no such port
+        from cluster.node.own_streams import OwnProduceStream, OwnStream  # here, because most nodes have no such port
+        from cluster.node.rocketmq_ports import RocketmqPorts
 
         ports = RocketmqPorts(
             settings,
@@ -312,6 +313,10 @@ class Node:
             self._addresses,
             self._identity.dialer,
             self._identity.watch,
+            {
+                "Produce": partial(OwnProduceStream, self._broker),
+                "Share": partial(OwnStream, self._consumer_groups.Share),
+            },
         )
         self._registry.register(RocketmqCollector(ports.front))
         return ports

@@ -16,9 +16,8 @@ requests have a limit in bytes (security/connection_limits.py).
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import functools
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,47 +37,75 @@ MOST_CALLS = 2_048
 MOST_CALLS_OF_A_HOST = 1_024
 RECEIVE_S = 10.0
 PATIENCE_S = 2.0
+# How often the times are looked at.
+LOOK_S = 0.05
+_SERVER = ""
 
 
-class _Group:
-    """The turns of each host, or of each connection, that has a call now."""
+class _Turns:
+    """The turns of connections, of hosts, or of the server: each key has at most `most` at the same time."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._free: dict[str, asyncio.Semaphore] = {}
-        self._users = Counter[str]()
+        self._taken: dict[str, int] = {}
+        # The calls that wait, in the order in which they came.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @contextmanager
-    def used(self, key: str) -> Iterator[asyncio.Semaphore]:
-        """Return the free turns of this host or connection, for the `with` block."""
-        free = self._free.get(key)
-        if free is None:
-            free = self._free[key] = asyncio.Semaphore(self._most)
-        self._users[key] += 1
+    def take(self, key: str) -> bool:
+        """Take a turn, and return True. If there is none, return False."""
+        taken = self._taken.get(key, 0)
+        if taken >= self._most:
+            return False
+        self._taken[key] = taken + 1
+        return True
+
+    async def wait(self, key: str) -> None:
+        """Wait for a turn that another call gives back, and take it."""
+        passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, deque()).append(passed)
         try:
-            yield free
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key], self._free[key]
+            await passed
+        except asyncio.CancelledError:
+            if not passed.cancelled():  # this call has the turn already
+                self.give_back(key)
+            raise
+
+    def give_back(self, key: str) -> None:
+        """Give the turn to the call that waits longest, if there is one."""
+        waiting = self._waiting.get(key)
+        while waiting:
+            first = waiting.popleft()
+            if not waiting:
+                del self._waiting[key]
+            if not first.done():
+                first.set_result(None)
+                return
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+@dataclass(eq=False, slots=True)
+class _Reading:
+    """A request that is being received. `cancelled` is how often its task was cancelled before."""
+
     host: str
     began_s: float
-    deadline: asyncio.Timeout
+    task: asyncio.Task[Any]
+    cancelled: int
+    is_late: bool = False
 
 
 class Receiving:
     """The turns of one server, in the order in which the calls arrive."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Semaphore(MOST)
-        self._hosts = _Group(MOST_OF_A_HOST)
-        self._connections = _Group(MOST_OF_A_CONNECTION)
+        self._all = _Turns(MOST)
+        self._hosts = _Turns(MOST_OF_A_HOST)
+        self._connections = _Turns(MOST_OF_A_CONNECTION)
         self._calls = Places(MOST_CALLS, MOST_CALLS_OF_A_HOST)
-        self._turns: dict[object, _Turn] = {}
+        self._reading: set[_Reading] = set()
+        self._looks = False
         # The calls that wait for a turn of a host. "" stands for all hosts.
         self._waiting = Counter[str]()
 
@@ -91,49 +118,63 @@ class Receiving:
             await context.abort(
                 grpc.StatusCode.UNAVAILABLE, "the node receives too many requests at the moment: try again shortly"
             )
+        taken = 0
+        turns = ((self._connections, peer, host), (self._hosts, host, host), (self._all, _SERVER, _SERVER))
         try:
-            with self._connections.used(peer) as of_connection, self._hosts.used(host) as of_host:
-                async with self._turn(host, of_connection), self._turn(host, of_host), self._turn("", self._free):
-                    return await self._receive(context, host)
+            for of, key, delayed in turns:
+                if not of.take(key):
+                    await self._wait(of, key, delayed)
+                taken += 1
+            return await self._receive(context, host)
         finally:
+            for of, key, _ in turns[:taken]:
+                of.give_back(key)
             self._calls.give_back(host)
 
-    @asynccontextmanager
-    async def _turn(self, host: str, free: asyncio.Semaphore) -> AsyncIterator[None]:
-        """Hold a turn. While a call waits for it, the running turns that delay it get less time."""
-        if free.locked():
-            self._hurry(host)
-        self._waiting[host] += 1
+    async def _wait(self, of: _Turns, key: str, delayed: str) -> None:
+        """Wait for a turn. Meanwhile the requests of the host `delayed` that are being received get less time."""
+        self._waiting[delayed] += 1
         try:
-            await free.acquire()
+            await of.wait(key)
         finally:
-            self._waiting[host] -= 1
-            if not self._waiting[host]:
-                del self._waiting[host]
-        try:
-            yield
-        finally:
-            free.release()
-
-    def _hurry(self, host: str) -> None:
-        for turn in self._turns.values():
-            if host in ("", turn.host) and not turn.deadline.expired():
-                turn.deadline.reschedule(turn.began_s + PATIENCE_S)
+            self._waiting[delayed] -= 1
+            if not self._waiting[delayed]:
+                del self._waiting[delayed]
 
     async def _receive(self, context: Any, host: str) -> Any:
-        limit_s = PATIENCE_S if self._waiting[host] or self._waiting[""] else RECEIVE_S
-        key = object()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        reading = _Reading(host, loop.time(), task, task.cancelling())
+        self._reading.add(reading)
+        if not self._looks:
+            self._looks = True
+            loop.call_later(LOOK_S, self._look)
         try:
-            async with asyncio.timeout(limit_s) as deadline:
-                self._turns[key] = _Turn(host, asyncio.get_running_loop().time(), deadline)
-                return await context.read()
-        except TimeoutError:
-            late = "the request was not complete in time: send it again, in one piece"
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, late)
+            return await context.read()
+        except asyncio.CancelledError:
+            if not reading.is_late or task.uncancel() > reading.cancelled:
+                raise
         finally:
-            del self._turns[key]
+            self._reading.discard(reading)
+        late = "the request was not complete in time: send it again, in one piece"
+        await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, late)
+        raise AssertionError("abort always raises")
+
+    def _look(self) -> None:
+        """End the calls whose requests take too long. One timer for all costs less than one for each."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for reading in self._reading:
+            is_delaying = reading.host in self._waiting or _SERVER in self._waiting
+            if not reading.is_late and now_s - reading.began_s >= (PATIENCE_S if is_delaying else RECEIVE_S):
+                reading.is_late = True
+                reading.task.cancel()
+        self._looks = bool(self._reading)
+        if self._looks:
+            loop.call_later(LOOK_S, self._look)
 
 
+@functools.lru_cache(maxsize=4096)
 def host_of_peer(peer: str) -> str:
     """Return the host of a peer, which gRPC writes as "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000"."""
     return host_of(address_of_peer(peer)[0])

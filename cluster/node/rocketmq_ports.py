@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from grpc import aio
 
@@ -37,6 +38,9 @@ from raft.transport.streams import server_options
 
 log = logging.getLogger("ledgermq.node")
 
+# Opens a stream for a caller.
+OwnStreams = Callable[[Callable[[], Caller]], Any]
+
 
 class RocketmqPorts:
     """Serves RocketMQ's clients from `start` to `stop`."""
@@ -50,9 +54,11 @@ class RocketmqPorts:
         addresses: Callable[[], Mapping[int, str]],
         dialer: Dialer,
         watch: CertificateWatch | None,
+        own_streams: Mapping[str, OwnStreams],
     ) -> None:
         """`addresses()` returns the address of each node of the cluster, and `dialer` opens channels to them. `watch`
-        has the certificates; None: no TLS."""
+        has the certificates; None: no TLS. `own_streams` open streams to this node itself, by the
+        name of the method."""
         self._settings = settings
         self._runtime = runtime
         self._watch = watch
@@ -68,7 +74,7 @@ class RocketmqPorts:
                 lambda: (addresses() or settings.addresses).values(),
                 partial(_prove, access, runtime, offsets_s),
                 partial(_check, access),
-                partial(_environment, access, runtime, dialer, addresses),
+                partial(_environment, access, runtime, dialer, addresses, settings.node, own_streams),
                 GroupLookup(replicas),
             ),
             limits,
@@ -145,12 +151,25 @@ def _environment(
     runtime: Runtime,
     dialer: Dialer,
     addresses: Callable[[], Mapping[int, str]],
+    node: int,
+    own_streams: Mapping[str, OwnStreams],
     caller: Caller,
 ) -> Environment:
-    """Return the environment of native clients that act for a caller: every call names the caller, whose rights the
-    called node checks."""
+    """Return the environment of native clients of this node that act for a caller: every call names the caller, whose
+    rights the called node checks."""
     forwarding = access.forwarding
-    if forwarding is None:
-        return runtime.client
-    named = partial(forwarding.named, caller)
-    return replace(runtime.client, channel=partial(NodeChannel, dialer, addresses, caller=named))
+    named = None if forwarding is None else partial(forwarding.named, caller)
+
+    def admitted() -> Caller:
+        if named is not None:
+            named()  # raises LedgerError if the user may not call any more
+        return caller
+
+    def channel(address: str, client_id: str | None) -> NodeChannel:
+        opened = NodeChannel(dialer, addresses, address, client_id, named)
+        if addresses().get(node) == address:
+            for name, open_stream in own_streams.items():
+                setattr(opened.stub, name, partial(open_stream, admitted))
+        return opened
+
+    return replace(runtime.client, channel=channel)

@@ -48,16 +48,15 @@ class FrontAcknowledging:
         for handle in handles:
             if isinstance(handle, ReceiptHandle):
                 newest[handle.lease] = max(newest.get(handle.lease, 0), handle.serial)
-        results = await asyncio.gather(
-            *(
-                self._acknowledged(
-                    handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _OLD,
-                    group,
-                    clients,
-                )
-                for handle in handles
+        works = [
+            self._acknowledged(
+                handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _OLD,
+                group,
+                clients,
             )
-        )
+            for handle in handles
+        ]
+        results = [await works[0]] if len(works) == 1 else await asyncio.gather(*works)
         response = service_pb2.AckMessageResponse(status=common_status(results))
         for entry, status in zip(request.entries, results, strict=True):
             response.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)

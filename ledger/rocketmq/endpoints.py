@@ -1,7 +1,8 @@
 """The addresses that clients are given for the queues of a topic: those of all nodes.
 
-Every node serves every queue, so a client whose node dies goes on at the next address. Some clients take several
-addresses only in a certain form:
+Every node serves every queue, so a client whose node dies goes on at the next address. The first address is that of
+the leader of the queue's shard, which takes a message without asking another node. Some clients take several addresses
+only in a certain form:
 
     addresses are numbers             all addresses (Node.js: in the form that grpc-js reads)
     names, or both                    one address for each queue, because most clients refuse several names
@@ -27,14 +28,14 @@ _LOOPBACK = "127.0.0.1"
 HostPort = tuple[str, int]
 
 
-def node_addresses(known: Mapping[int, RocketmqEndpoint], *, is_tls: bool, outside: bool) -> list[HostPort]:
-    """Return the addresses of the nodes' ports with or without TLS, in the order of the nodes. With `outside`, they are
-    those for clients outside the nodes' network."""
-    found = []
-    for endpoint in known.values():
+def node_addresses(known: Mapping[int, RocketmqEndpoint], *, is_tls: bool, outside: bool) -> dict[int, HostPort]:
+    """Return the addresses of the nodes' ports with or without TLS, by node. With `outside`, they are those for clients
+    outside the nodes' network."""
+    found = {}
+    for node, endpoint in known.items():
         if address := endpoint.tls if is_tls else endpoint.plain:
             host, port = _split(address)
-            found.append((_numeric(endpoint.outside_host if outside and endpoint.outside_host else host), port))
+            found[node] = (_numeric(endpoint.outside_host if outside and endpoint.outside_host else host), port)
     return found
 
 
@@ -52,13 +53,18 @@ def is_outside(access_point: pb.Endpoints, known: Mapping[int, RocketmqEndpoint]
     return bool(begun & (outside - inside))
 
 
-def endpoints_for(call: FrontCall, addresses: Sequence[HostPort], queue: int) -> pb.Endpoints:
-    """Return the endpoints of a queue for the client that makes the call."""
+def endpoints_for(call: FrontCall, nodes: Mapping[int, HostPort], queue: int, leader: int) -> pb.Endpoints:
+    """Return the endpoints of a queue for the client that makes the call. `leader` is the node that leads the queue's
+    shard, as far as it is known."""
+    addresses = [*nodes.values()]
     scheme = scheme_of(host for host, _ in addresses)
     if scheme == pb.DOMAIN_NAME or (call.is_tls and call.is_python):
         addresses = [addresses[queue % len(addresses)]]
     elif len(addresses) > 1:
+        # Most clients use the first address that answers. While no leader is known, clients share the nodes.
         first = xxhash.xxh3_64_intdigest(call.client_id.encode()) % len(addresses)
+        if leader in nodes:
+            first = addresses.index(nodes[leader])
         addresses = [*addresses[first:], *addresses[:first]]
         if call.is_node_js:
             return pb.Endpoints(scheme=scheme, addresses=[_for_grpc_js(scheme, addresses)])

@@ -2,7 +2,7 @@
 
 A RocketMQ consumer is one member of its group in each topic that it receives from, with a stream to the leader of each
 shard. Changes of leases go over streams of their own, one for each group, topic and shard: any node can change a lease,
-and changes that arrive in one turn share one request.
+and changes that arrive at about the same time share one request (gathering.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ledger.client.connection.cluster_client import ClusterClient
@@ -20,6 +21,7 @@ from ledger.client.shared.shared_message import MessageLease
 from ledger.consumer_groups import AT_THE_FIRST
 from ledger.errors import LedgerError
 from ledger.rocketmq.filters import FrontFilter
+from ledger.rocketmq.gathering import Gathering
 from ledger.state.command_checks import MAX_OFFSET
 from ledger.v1 import consumer_group_pb2
 
@@ -30,8 +32,10 @@ END_S = 2.0
 # Requests with changes under way in one shard, and changes of one request.
 MAX_REQUESTS = 4
 MAX_CHANGES = 500
-# Changes of one group in one shard that wait.
-MAX_WAITING_CHANGES = 20_000
+# Changes of one group in one topic and one shard that have no outcome yet.
+MAX_CHANGES_UNDER_WAY = 20_000
+# How long changes gather at most. A consumer that acknowledges one message after another waits for each.
+GATHER_S = 0.005
 
 
 class FrontMember:
@@ -111,26 +115,36 @@ class LeaseChanger:
         self._waiting: deque[tuple[WantedLeaseChange, asyncio.Future[LeaseOutcome]]] = deque()
         self._requests: set[asyncio.Task[None]] = set()
         self._is_due = False
+        # Changes without an outcome.
+        self._under_way = 0
+        self._gathering = Gathering(GATHER_S)
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting and not self._requests
+        return not self._under_way
 
     @property
     def is_full(self) -> bool:
-        return len(self._waiting) >= MAX_WAITING_CHANGES
+        return self._under_way >= MAX_CHANGES_UNDER_WAY
 
     async def change(self, wanted: WantedLeaseChange) -> LeaseOutcome:
         """Raises LedgerError."""
         if wanted.lease.offset >= MAX_OFFSET:
             return LeaseOutcome(changed=False, settled=False)
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[LeaseOutcome] = loop.create_future()
-        self._waiting.append((wanted, future))
+        outcome: asyncio.Future[LeaseOutcome] = asyncio.get_running_loop().create_future()
+        self._under_way += 1
+        outcome.add_done_callback(self._ended)
+        self._gathering.add(partial(self._add, wanted, outcome), self._under_way)
+        return await outcome
+
+    def _ended(self, _: object) -> None:
+        self._under_way -= 1
+
+    def _add(self, wanted: WantedLeaseChange, outcome: asyncio.Future[LeaseOutcome]) -> None:
+        self._waiting.append((wanted, outcome))
         if not self._is_due:
             self._is_due = True
-            loop.call_soon(self._send)
-        return await future
+            asyncio.get_running_loop().call_soon(self._send)
 
     async def close(self) -> None:
         for task in self._requests:

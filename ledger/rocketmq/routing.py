@@ -7,7 +7,7 @@ with the number -1 for each shard.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
@@ -74,8 +74,8 @@ async def query_assignment(
     return response
 
 
-def addresses_for(call: FrontCall, access_point: pb.Endpoints, cluster: ClusterClient) -> list[HostPort]:
-    """Return the addresses of the nodes for this client. Raises FrontRefusal if no node has told its address."""
+def addresses_for(call: FrontCall, access_point: pb.Endpoints, cluster: ClusterClient) -> dict[int, HostPort]:
+    """Return the addresses for this client, by node. Raises FrontRefusal if no node has told its address."""
     known = cluster.routes.table.rocketmq_endpoints()
     addresses = node_addresses(known, is_tls=call.is_tls, outside=is_outside(access_point, known))
     if not addresses:
@@ -84,10 +84,11 @@ def addresses_for(call: FrontCall, access_point: pb.Endpoints, cluster: ClusterC
 
 
 def broker_of(
-    call: FrontCall, addresses: Sequence[HostPort], cluster: ClusterClient, shard: int, queue: int
+    call: FrontCall, addresses: Mapping[int, HostPort], cluster: ClusterClient, shard: int, queue: int
 ) -> pb.Broker:
-    name = f"{cluster.routes.table.cluster}{_SEPARATOR}{shard}"
-    return pb.Broker(name=name, id=0, endpoints=endpoints_for(call, addresses, queue))
+    table = cluster.routes.table
+    endpoints = endpoints_for(call, addresses, queue, table.leader_node(shard))
+    return pb.Broker(name=f"{table.cluster}{_SEPARATOR}{shard}", id=0, endpoints=endpoints)
 
 
 def shard_of(queue: pb.MessageQueue, cluster: ClusterClient, topic: RoutedTopic) -> int | None:

@@ -1,20 +1,24 @@
 """Sends the messages of RocketMQ clients.
 
-Messages that arrive in one turn share the batches of one producer. While many sends are under way, they wait a
-millisecond for each other, because gRPC hands over requests one by one. A client that hears no answer in time sends its
-message again with the same message id. While the first send is under way, the second one waits for its result; later,
-the shard knows the id for five minutes, and any node answers with the first result.
+Sends that arrive at about the same time share the batches of one producer (gathering.py).
+
+A client that hears no answer in time sends its message again with the same message id. While the first send is under
+way, the second one waits for its result; later, the shard knows the id for five minutes, and any node answers with the
+first result.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ledger.client.records import RecordMetadata
 from ledger.client.transactions.half_selection import PlacedHalf
 from ledger.errors import LedgerError, UnknownTransactionError
+from ledger.hashing import queue_of
+from ledger.rocketmq.gathering import Gathering
 from ledger.rocketmq.handles import read_recall_handle, recall_handle
 from ledger.rocketmq.names import producer_group_of
 from ledger.rocketmq.native_clients import NativeClients
@@ -30,9 +34,9 @@ from ledger.transactions import TransactionId
 MAX_MESSAGES = 1_024
 # Sends under way on this node.
 MAX_PENDING = 50_000
-# With more sends under way than these, a send waits so long for others that share its batch.
-FEW = 3
-GATHER_S = 0.001
+# RocketMQ's clients count in the last characters of a message id. Ids that differ only in the last character choose the
+# same queue, so messages that a client sends one after another share batches. Shorter ids may be no such count.
+_COUNTED_ID_CHARACTERS = 32
 
 Entry = service_pb2.SendResultEntry
 
@@ -44,9 +48,9 @@ class FrontSending:
         self._limits = limits
         self._now_ms = now_ms
         # By caller, topic and message id: the sends under way.
-        self._pending: dict[tuple[str, str, str], asyncio.Task[Entry]] = {}
-        # Ends when the sends that gather now go on.
-        self._gathering: asyncio.Future[None] | None = None
+        self._pending: dict[tuple[str, str, str], asyncio.Future[Entry]] = {}
+        self._halves: set[asyncio.Task[str]] = set()
+        self._gathering = Gathering()
 
     async def send(
         self, request: service_pb2.SendMessageRequest, clients: NativeClients
@@ -61,63 +65,52 @@ class FrontSending:
         checked = [outgoing_message(each, topic.name, self._limits, self._now_ms()) for each in messages]
         for message in checked:
             check_type(topic, message.type)
-        sends = [self._send_once(message, clients) for message in checked]
-        entries = [await _entry_of(task, message) for task, message in zip(sends, checked, strict=True)]
+        sends = [self._send_once(message, clients, len(topic.shards)) for message in checked]
+        entries = [await _result(send, message) for send, message in zip(sends, checked, strict=True)]
         return service_pb2.SendMessageResponse(status=common_status([each.status for each in entries]), entries=entries)
 
-    def _send_once(self, message: FrontMessage, clients: NativeClients) -> asyncio.Task[Entry]:
-        """Begin to send a message, or return the send of the same message that is under way. Raises FrontRefusal."""
+    def _send_once(self, message: FrontMessage, clients: NativeClients, queues: int) -> asyncio.Future[Entry]:
+        """Begin to send a message to a topic with `queues` queues, or return the send of the same message that is under
+        way. The send goes on if the client is gone. Raises FrontRefusal."""
         key = (clients.caller.user, message.topic, message.message_id)
-        task = self._pending.get(key)
-        if task is None:
+        entry = self._pending.get(key)
+        if entry is None:
             if len(self._pending) >= MAX_PENDING:
                 raise FrontRefusal(pb.TOO_MANY_REQUESTS, "this node has too many sends under way: try again shortly")
-            task = self._pending[key] = asyncio.create_task(self._send(message, clients))
-            task.add_done_callback(lambda done: self._ended(key, done))
-        return task
-
-    def _ended(self, key: tuple[str, str, str], done: asyncio.Task[Entry]) -> None:
-        del self._pending[key]
-        if not done.cancelled():
-            done.exception()  # the client may be gone
-
-    async def _send(self, message: FrontMessage, clients: NativeClients) -> Entry:
-        given: dict[str, Any] = {
-            "key": message.key,
-            "tag": message.tag,
-            "headers": message.headers,
-            "timestamp_ms": message.timestamp_ms,
-            "look_up_keys": message.look_up_keys,
-            "message_id": message.message_id,
-        }
-        entry = Entry(status=ok(), message_id=message.message_id, transaction_id=message.message_id)
-        if len(self._pending) > FEW:
-            await self._gather()
-        if message.type == pb.TRANSACTION:
-            transaction = clients.producer.transaction(message.topic, group=producer_group_of(message.topic))
-            await transaction.send(message.value, **given)
-            entry.transaction_id = transaction.id or ""
-            return entry
-        if message.deliver_at_ms is not None:
-            given["deliver_at"] = moment(message.deliver_at_ms)
-        sent: RecordMetadata = await clients.producer.send(message.topic, message.value, **given)
-        entry.offset = max(sent.offset, 0)
-        if sent.handle:
-            entry.recall_handle = recall_handle(sent.handle, message.message_id)
+            entry = self._pending[key] = asyncio.get_running_loop().create_future()
+            entry.add_done_callback(partial(self._ended, key))
+            send = self._send_half if message.type == pb.TRANSACTION else self._send
+            self._gathering.add(partial(send, message, clients, queues, entry), len(self._pending))
         return entry
 
-    async def _gather(self) -> None:
-        """Return when the other sends that arrive about now go on too."""
-        if self._gathering is None:
-            loop = asyncio.get_running_loop()
-            self._gathering = loop.create_future()
-            loop.call_later(GATHER_S, self._go_on)
-        await asyncio.shield(self._gathering)
+    def _ended(self, key: tuple[str, str, str], entry: asyncio.Future[Entry]) -> None:
+        del self._pending[key]
+        if not entry.cancelled():
+            entry.exception()  # the client may be gone
 
-    def _go_on(self) -> None:
-        gathering, self._gathering = self._gathering, None
-        if gathering is not None and not gathering.done():
-            gathering.set_result(None)
+    def _send(self, message: FrontMessage, clients: NativeClients, queues: int, entry: asyncio.Future[Entry]) -> None:
+        given = _fields(message, queues)
+        if message.deliver_at_ms is not None:
+            given["deliver_at"] = moment(message.deliver_at_ms)
+        try:
+            sent = clients.producer.send_nowait(message.topic, message.value, **given)
+        except Exception as error:  # also a defect: the client is told, and the other sends go on
+            entry.set_exception(error)
+        else:
+            sent.add_done_callback(partial(_pass_on, _entry_of, message, entry))
+
+    def _send_half(
+        self, message: FrontMessage, clients: NativeClients, queues: int, entry: asyncio.Future[Entry]
+    ) -> None:
+        async def send() -> str:
+            transaction = clients.producer.transaction(message.topic, group=producer_group_of(message.topic))
+            await transaction.send(message.value, **_fields(message, queues))
+            return transaction.id or ""
+
+        sending = asyncio.get_running_loop().create_task(send(), name="half message of a RocketMQ client")
+        self._halves.add(sending)
+        sending.add_done_callback(self._halves.discard)
+        sending.add_done_callback(partial(_pass_on, _entry_of_half, message, entry))
 
     async def end_transaction(
         self, request: service_pb2.EndTransactionRequest, clients: NativeClients
@@ -155,9 +148,62 @@ class FrontSending:
         return service_pb2.RecallMessageResponse(status=ok(), message_id=message_id)
 
 
-async def _entry_of(task: Awaitable[Entry], message: FrontMessage) -> Entry:
+def queue_for(message: FrontMessage, queues: int) -> int | None:
+    """Return the queue of a message in a topic with `queues` queues, or None if its key chooses. A message that is sent
+    again gets the same queue, because this queue's shard knows its id."""
+    if message.key is not None:
+        return None
+    message_id = message.message_id
+    return queue_of((message_id[:-1] if len(message_id) >= _COUNTED_ID_CHARACTERS else message_id).encode(), queues)
+
+
+def _fields(message: FrontMessage, queues: int) -> dict[str, Any]:
+    """Return what a native producer takes beside topic and value."""
+    return {
+        "key": message.key,
+        "queue": queue_for(message, queues),
+        "tag": message.tag,
+        "headers": message.headers,
+        "timestamp_ms": message.timestamp_ms,
+        "look_up_keys": message.look_up_keys,
+        "message_id": message.message_id,
+    }
+
+
+def _entry_of(message: FrontMessage, sent: RecordMetadata) -> Entry:
+    return Entry(
+        status=ok(),
+        message_id=message.message_id,
+        transaction_id=message.message_id,
+        offset=max(sent.offset, 0),
+        recall_handle=recall_handle(sent.handle, message.message_id) if sent.handle else "",
+    )
+
+
+def _entry_of_half(message: FrontMessage, transaction_id: str) -> Entry:
+    return Entry(status=ok(), message_id=message.message_id, transaction_id=transaction_id)
+
+
+def _pass_on(
+    make: Callable[[FrontMessage, Any], Entry],
+    message: FrontMessage,
+    entry: asyncio.Future[Entry],
+    sent: asyncio.Future[Any],
+) -> None:
+    """Give the result of a native producer to those who wait for the entry."""
+    if entry.done():
+        return
+    if sent.cancelled():
+        entry.cancel()
+    elif (error := sent.exception()) is not None:
+        entry.set_exception(error)
+    else:
+        entry.set_result(make(message, sent.result()))
+
+
+async def _result(entry: asyncio.Future[Entry], message: FrontMessage) -> Entry:
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(entry)
     except LedgerError as error:
         return Entry(status=refusal_of(error).status, message_id=message.message_id)
 

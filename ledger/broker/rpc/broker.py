@@ -68,7 +68,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self._rights = TopicRights(broker.replicas, authorizer)
         # Produce streams that are open.
         self._streams = 0
-        self._produce_load = ProduceLoad()
+        self.produce_load = ProduceLoad()
 
     @property
     def configuration_index(self) -> int:
@@ -81,14 +81,17 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         if self._streams >= MAX_STREAMS:
             reason = f"this node has {self._streams} produce streams, which is the limit: try again shortly"
             await context.abort(StatusCode.RESOURCE_EXHAUSTED, reason)
-        quota = self._quotas.produce
-        batches: Batches = MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self
-        batches = self._rights.checked_batches(batches)
         self._streams += 1
         try:
-            await serve_produce(batches, context, self._produce_load)
+            await serve_produce(self.batches_of(client_of(context)), context, self.produce_load)
         finally:
             self._streams -= 1
+
+    def batches_of(self, client: str) -> Batches:
+        """Return what takes the batches of a client: with the client's quota, and the rights of the present caller."""
+        quota = self._quotas.produce
+        batches: Batches = MeteredBatches(self, quota, client, self._meter) if quota.is_set else self
+        return self._rights.checked_batches(batches)
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Pass a batch to this node's replica of the shard that contains the batch's queue."""

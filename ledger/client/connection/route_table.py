@@ -161,6 +161,11 @@ class RouteTable:
         leader = self.leaders.get(shard)
         return None if leader is None or leader.doubted else self.nodes.get(leader.node)
 
+    def leader_node(self, shard: int) -> int:
+        """Return the node that leads a shard, or 0 if none is known."""
+        leader = self.leaders.get(shard)
+        return 0 if leader is None or leader.doubted else leader.node
+
     def room(self, shard: int, unknown: str | None = None) -> str | None:
         """Return the machine room of the shard's leader, or "" if the leader is in no machine room.
 

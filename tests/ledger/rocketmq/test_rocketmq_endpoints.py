@@ -13,15 +13,22 @@ NODES: list[HostPort] = [("10.0.0.1", 8081), ("10.0.0.2", 8082), ("10.0.0.3", 80
 NAMES: list[HostPort] = [("a.example", 8081), ("b.example", 8082)]
 
 
-def given(language: str, addresses: list[HostPort], *, is_tls: bool = False, queue: int = 0) -> list[HostPort]:
+def given(
+    language: str, addresses: list[HostPort], *, is_tls: bool = False, queue: int = 0, leader: int = 0
+) -> list[HostPort]:
+    """Return the addresses that a client gets from a cluster whose nodes, from 1 on, have these addresses."""
     call = FrontCall("client@1", language, ANYBODY, is_tls, "ipv4:10.0.0.9:1", 3.0)
-    endpoints = endpoints_for(call, addresses, queue)
+    endpoints = endpoints_for(call, dict(enumerate(addresses, 1)), queue, leader)
     return [(address.host, address.port) for address in endpoints.addresses]
 
 
 @pytest.mark.parametrize(("language", "is_tls"), [("JAVA", False), ("JAVA", True), ("RUST", False), ("PYTHON", False)])
 def test_a_client_gets_all_nodes(language: str, is_tls: bool) -> None:
     assert sorted(given(language, NODES, is_tls=is_tls)) == NODES
+
+
+def test_the_leader_of_the_queue_is_the_first() -> None:
+    assert [given("JAVA", NODES, leader=node)[0] for node in (1, 2, 3)] == NODES
 
 
 @pytest.mark.parametrize("is_tls", [False, True])
@@ -45,6 +52,6 @@ def test_names_are_given_one_for_each_queue() -> None:
 
 def test_the_scheme_says_what_the_addresses_are() -> None:
     call = FrontCall("client@1", "JAVA", ANYBODY, False, "ipv4:10.0.0.9:1", 3.0)
-    assert endpoints_for(call, NODES, 0).scheme == pb.IPv4
-    assert endpoints_for(call, [("::1", 1)], 0).scheme == pb.IPv6
-    assert endpoints_for(call, NAMES, 0).scheme == pb.DOMAIN_NAME
+    assert endpoints_for(call, dict(enumerate(NODES, 1)), 0, 0).scheme == pb.IPv4
+    assert endpoints_for(call, {1: ("::1", 1)}, 0, 0).scheme == pb.IPv6
+    assert endpoints_for(call, dict(enumerate(NAMES, 1)), 0, 0).scheme == pb.DOMAIN_NAME
