@@ -20,7 +20,7 @@ from grpc import StatusCode, aio
 
 from ledger.broker.access.callers import Caller, set_present_caller
 from ledger.broker.rpc.broker import BrokerService
-from ledger.broker.rpc.produce_stream import Batches, Owed, result
+from ledger.broker.rpc.produce_stream import Batches, OwedResponses, result
 from ledger.errors import LedgerError
 from ledger.produce_wire import ProduceRequest
 from ledger.v1 import broker_pb2
@@ -45,7 +45,7 @@ class OwnProduceStream:
         self._broker = broker
         self._caller = caller
         self._batches: Batches | None = None
-        self._owed = Owed(broker.produce_load)
+        self._owed = OwedResponses(broker.produce_load)
 
     async def wait_for_connection(self) -> None:
         """Raises LedgerError if the user may not call."""
