@@ -28,10 +28,12 @@ from ledger.broker.access.callers import ANYBODY, Caller
 from ledger.broker.replicas import Replicas
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.client.connection.environment import Environment
+from ledger.rocketmq.admin_service import AdminFront
 from ledger.rocketmq.calls import AUTHORIZATION, DATE
 from ledger.rocketmq.front import FrontRuntime, RocketmqFront
 from ledger.rocketmq.outgoing_message import MAX_BODY_BYTES, FrontLimits
 from ledger.rocketmq.service import MessagingFront
+from ledger.rocketmq.v2.admin_pb2_grpc import add_AdminServicer_to_server
 from ledger.rocketmq.v2.service_pb2_grpc import add_MessagingServiceServicer_to_server
 from raft.transport.dialing import Dialer
 from raft.transport.streams import server_options
@@ -96,6 +98,7 @@ class RocketmqPorts:
         )
         server = aio.server(interceptors=[RequestGuard(delivered=delivered)], options=options)
         add_MessagingServiceServicer_to_server(MessagingFront(self.front, is_tls=is_tls), server)
+        add_AdminServicer_to_server(AdminFront(self.front, is_tls=is_tls), server)
         self._servers.append(server)
         self._delivered.append((address, delivered))
         try:

@@ -4,7 +4,8 @@ A RocketMQ client talks to any node. The front of that node acts for it as a nat
 sends, repeats requests after a failover, and decides nothing that a broker decides. In reading order:
 
     v2/                  the protocol, generated from proto/ledger/rocketmq/v2/
-    service.py           the methods of the protocol
+    service.py           the methods of the service MessagingService
+    admin_service.py     those of the service Admin
     calls.py             who makes a call
     front.py             all parts, connected
     native_clients.py    the native clients of each caller
@@ -23,6 +24,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     receiving.py         receives
     acknowledging.py     acknowledgements, changes of leases, and dead letters
     pulling.py           reads of one queue by offsets, and the offsets of groups
+    administration.py    what Admin answers: types of topics, what groups have not consumed, resets
     leases.py            leases that the node extends for push consumers
     durations.py         durations that clients send
     handles.py           the texts that name a leased or waiting message

@@ -1,4 +1,5 @@
-"""The gRPC service of RocketMQ's protocol. Each method finds out who calls, and gives the request to the front.
+"""The gRPC service MessagingService of RocketMQ's protocol. Each method finds out who calls, and gives the request to
+the front.
 
 A refused request is answered with a status in the answer, and gRPC's own status is OK. Only the telemetry stream ends
 with a status of gRPC.
@@ -26,10 +27,11 @@ Answer = TypeVar("Answer")
 Work = Callable[[FrontCall, NativeClients], Awaitable[Answer]]
 
 
-class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
-    """The service of one port. `is_tls` says whether the port has TLS."""
+class FrontService:
+    """What the services of one port share."""
 
     def __init__(self, front: RocketmqFront, *, is_tls: bool) -> None:
+        """`is_tls` says whether the port has TLS."""
         self._front = front
         self._is_tls = is_tls
 
@@ -52,6 +54,10 @@ class MessagingFront(service_pb2_grpc.MessagingServiceServicer):
         call = front_call(context, self._front.prove, is_tls=self._is_tls)
         self._front.sessions.seen(call)
         return call, await self._front.pool.of(call.caller)
+
+
+class MessagingFront(FrontService, service_pb2_grpc.MessagingServiceServicer):
+    """The service MessagingService of one port."""
 
     # -- routes
 

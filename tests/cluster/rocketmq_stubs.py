@@ -14,6 +14,7 @@ import grpc.aio
 from ledger.access.rocketmq import sign_date
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
+from ledger.rocketmq.v2.admin_pb2_grpc import AdminStub
 from ledger.rocketmq.v2.service_pb2_grpc import MessagingServiceStub
 
 _numbers = itertools.count()
@@ -53,6 +54,7 @@ class RawClient:
         else:
             self.channel = grpc.aio.secure_channel(address, credentials, options=[*options])
         self.stub: Any = MessagingServiceStub(self.channel)
+        self.admin: Any = AdminStub(self.channel)
 
     async def __aenter__(self) -> RawClient:
         return self
@@ -62,6 +64,9 @@ class RawClient:
 
     async def call(self, method: str, request: Any, timeout_s: float = 20.0) -> Any:
         return await getattr(self.stub, method)(request, metadata=self.metadata, timeout=timeout_s)
+
+    async def administer(self, method: str, request: Any) -> Any:
+        return await getattr(self.admin, method)(request, metadata=self.metadata, timeout=20)
 
     # -- producing
 

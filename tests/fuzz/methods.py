@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from ledger.rocketmq.v2 import service_pb2
+from ledger.rocketmq.v2 import admin_pb2, service_pb2
 from ledger.v1 import (
     broker_pb2,
     consumer_group_operations_pb2,
@@ -42,7 +42,7 @@ def name_server_methods() -> list[MethodDescriptor]:
 
 def rocketmq_methods() -> list[MethodDescriptor]:
     """Return the methods of a node's port for RocketMQ clients."""
-    return _methods_of(service_pb2.DESCRIPTOR)
+    return [*_methods_of(service_pb2.DESCRIPTOR), *_methods_of(admin_pb2.DESCRIPTOR)]
 
 
 def path_of(method: MethodDescriptor) -> str:
