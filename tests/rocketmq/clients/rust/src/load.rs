@@ -140,14 +140,14 @@ pub async fn drain(
     topic: String,
     filter: Arc<FilterExpression>,
     request: Value,
-    acknowledged: impl Fn(MessageView) + Send + Sync + 'static,
+    handled: impl Fn(MessageView) + Send + Sync + 'static,
 ) -> Value {
-    let (load, until, acknowledged) = (Load::new(), Until::of(&request), Arc::new(acknowledged));
+    let (load, until, handled) = (Load::new(), Until::of(&request), Arc::new(handled));
     let most = request["max"].as_i64().unwrap_or(32) as i32;
     let invisible = Duration::from_secs(request["invisible_s"].as_u64().unwrap_or(30));
     let workers = (0..request["consumers"].as_u64().unwrap_or(1)).map(|_| {
         let (load, consumer, topic) = (load.clone(), consumer.clone(), topic.clone());
-        let (filter, acknowledged) = (filter.clone(), acknowledged.clone());
+        let (filter, handled) = (filter.clone(), handled.clone());
         tokio::spawn(async move {
             while until.goes_on(load.done()) {
                 let began = Instant::now();
@@ -165,12 +165,11 @@ pub async fn drain(
                 for message in messages {
                     let began = Instant::now();
                     match consumer.ack(&message).await {
-                        Ok(()) => {
-                            load.add(began, part_ms);
-                            acknowledged(message);
-                        }
+                        Ok(()) => load.add(began, part_ms),
                         Err(error) => load.fail(text(&error)),
                     }
+                    // After an error, too: the server may have taken the acknowledgement, and this client does not ask again.
+                    handled(message);
                 }
             }
         })

@@ -171,14 +171,14 @@ impl Program {
         let subscribed = self.subscribed(&request)?;
         let (program, client) = (self.clone(), field(&request, "client").to_owned());
         let events = request["events"].as_bool().unwrap_or(false);
-        let acknowledged = move |found: MessageView| {
+        let handled = move |found: MessageView| {
             if events {
                 let message = program.seen(found);
                 say(&json!({"event": "consumed", "client": client, "message": message, "success": true}));
             }
         };
         let (consumer, filter) = (subscribed.consumer.clone(), subscribed.filter.clone());
-        Ok(load::drain(consumer, subscribed.topic.clone(), filter, request, acknowledged).await)
+        Ok(load::drain(consumer, subscribed.topic.clone(), filter, request, handled).await)
     }
 
     async fn close(&self, name: &str) -> Outcome {
