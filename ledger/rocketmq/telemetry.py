@@ -31,7 +31,7 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
 MAX_TOPICS = 256
-MAX_SETTINGS_BYTES = 1 << 20
+MAX_SETTINGS_BYTES = 256 << 10
 # How often a stream looks whether its user still counts.
 LOOK_S = 5.0
 # A client that reads nothing for this time is refused.

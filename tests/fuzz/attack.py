@@ -19,20 +19,20 @@ from google.protobuf.descriptor import MethodDescriptor
 from grpc import aio
 
 from cluster.node.security.rights_guard import FOR_NODES
-from ledger.v1 import broker_pb2
 from tests.cluster.scram_client import Metadata
+from tests.fuzz.answers import FRONT_DEFECTS, FRONT_UNPROVEN, ended_with
 from tests.fuzz.callers import Caller
 from tests.fuzz.defects import Defect
 from tests.fuzz.hostile_values import HostileMessages, Plausible
 from tests.fuzz.methods import path_of
 
 CALL_S = 1.0
-_DEFECTS = {grpc.StatusCode.UNKNOWN.name, grpc.StatusCode.INTERNAL.name}
+_DEFECTS = {grpc.StatusCode.UNKNOWN.name, grpc.StatusCode.INTERNAL.name, *FRONT_DEFECTS}
+_UNPROVEN = {grpc.StatusCode.UNAUTHENTICATED.name, FRONT_UNPROVEN}
 # The caller's own gRPC library says this if the node closes a stream while the caller writes. No node sends it.
-_BROKEN_STREAM = "Internal error from Core"
+BROKEN_STREAM = "Internal error from Core"
 # Methods that remove nodes or entries of the load if they are called with the right numbers.
 _REMOVING = {"RemoveNode", "TrimLog", "DropTopic", "DeleteTopic", "RecoverNode"}
-_FETCH = "/ledger.v1.Broker/Fetch"
 
 
 class Attack:
@@ -103,22 +103,24 @@ class Attack:
         more: Metadata,
         random: Random,
     ) -> None:
-        path, status, text = path_of(method), "OK", ""
+        path, answers = path_of(method), list[bytes]()
         channel, metadata = caller.channel(number), (*caller.metadata(number), *more)
         try:
             if method.server_streaming and not method.client_streaming:
                 call = cast(Any, channel.unary_stream(path))(requests[0], timeout=CALL_S, metadata=metadata)
-                while await call.read() is not aio.EOF:
-                    pass
+                while (answer := await call.read()) is not aio.EOF:
+                    answers.append(answer)
             elif method.client_streaming:
                 await _stream(channel.stream_stream(path), requests, metadata, random)
             else:
-                answer = await cast(Any, channel.unary_unary(path))(requests[0], timeout=CALL_S, metadata=metadata)
-                text = _unreadable(caller, path, answer)
+                answers.append(
+                    await cast(Any, channel.unary_unary(path))(requests[0], timeout=CALL_S, metadata=metadata)
+                )
+            status, text = ended_with(caller, method, answers)
         except aio.AioRpcError as error:
             status, text = error.code().name, error.details() or ""
         self.ended[caller.name, path, status] += 1
-        if status == grpc.StatusCode.UNAUTHENTICATED.name:
+        if status in _UNPROVEN:
             await caller.prove_again(number)
         if _is_defect(caller, path, status, text):
             sent = tuple(request.hex() for request in requests)
@@ -129,16 +131,7 @@ def _is_defect(caller: Caller, path: str, status: str, text: str) -> bool:
     if status == "OK":
         is_allowed = caller.may is None or path in caller.may
         return bool(text) or not is_allowed or path.startswith(FOR_NODES)
-    return status in _DEFECTS and text != _BROKEN_STREAM
-
-
-def _unreadable(caller: Caller, path: str, answer: bytes) -> str:
-    """Return why the caller should not have got this answer, or ""."""
-    if path != _FETCH or caller.reads is None:
-        return ""
-    fetched = broker_pb2.FetchResponse.FromString(answer).queues
-    topics = {queue.topic_id for queue in fetched if queue.batches} - set(caller.reads)
-    return f"messages of the topics {topics}" if topics else ""
+    return status in _DEFECTS and text != BROKEN_STREAM
 
 
 def _pretended(random: Random) -> Metadata:
@@ -153,7 +146,8 @@ def _pretended(random: Random) -> Metadata:
 
 async def _stream(method: Any, requests: Sequence[bytes], metadata: Metadata, random: Random) -> None:
     call = method(timeout=CALL_S, metadata=metadata)
-    with contextlib.suppress(asyncio.InvalidStateError):
+    # If the stream has ended meanwhile, gRPC's client says so in one of these ways.
+    with contextlib.suppress(asyncio.InvalidStateError, aio.InternalError):
         for request in requests:
             await call.write(request)
         if random.random() < 0.5:

@@ -39,10 +39,10 @@ class Caller:
         metadata: Metadata = (),
         prove: Prove | None = None,
         may: Collection[str] | None = None,
-        reads: Collection[int] | None = None,
+        reads: Collection[int | str] | None = None,
     ) -> None:
         """`prove(channel)` returns the metadata of the calls on a channel. Only the methods in `may` may succeed, and
-        `Fetch` may return messages of the topics in `reads` only; None means all."""
+        messages of the topics in `reads` may be returned: numbers for `Fetch`, names for RocketMQ; None means all."""
         self.name = name
         self.may = may
         self.reads = reads

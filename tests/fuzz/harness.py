@@ -20,6 +20,7 @@ from ledgermq import AsyncProducer
 from tests.fuzz.attack import Attack
 from tests.fuzz.defects import Defect, write_defects
 from tests.fuzz.http_attack import HttpAttack
+from tests.fuzz.telemetry_attack import TelemetryAttack
 
 # The length of all attacks together.
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
@@ -85,19 +86,24 @@ class Load:
                 await asyncio.sleep(0.02)
 
 
+async def flood(attacks: Sequence[Coroutine[Any, Any, None]], seconds: float) -> None:
+    """Attack for so long, and look at nothing."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*attacks), seconds)
+
+
 async def attack(pids: Sequence[int | None], attacks: Sequence[Coroutine[Any, Any, None]], seconds: float) -> None:
     """Attack for so long. Afterwards the processes have as much memory as before."""
     await asyncio.sleep(5)
     before = [memory_of(pid) for pid in pids]
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*attacks), seconds)
+    await flood(attacks, seconds)
     await asyncio.sleep(5)
     after = [memory_of(pid) for pid in pids]
     for was, now in zip(before, after, strict=True):
         assert now <= 1.2 * was + SLACK_BYTES, f"memory of the processes before {before}, after {after}"
 
 
-def judge(attacks: Sequence[Attack | HttpAttack], called: Collection[tuple[str, str]]) -> None:
+def judge(attacks: Sequence[Attack | HttpAttack | TelemetryAttack], called: Collection[tuple[str, str]]) -> None:
     """Write the defects to a file, and fail if there are any, or if a caller never called one of the methods."""
     defects: list[Defect] = [defect for each in attacks for defect in each.defects]
     if defects:

@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,13 @@ from tests.cluster.waiter import eventually
 from tests.fuzz.attack import Attack
 from tests.fuzz.callers import POWERLESS_MAY, STRANGERS_MAY, Caller
 from tests.fuzz.defects import read_defects
-from tests.fuzz.harness import NODES, SECONDS, SEED, Load, assert_unharmed, attack, batch_for, judge
+from tests.fuzz.harness import NODES, SECONDS, SEED, Load, assert_unharmed, attack, batch_for, flood, judge
 from tests.fuzz.hostile_values import Plausible
 from tests.fuzz.http_attack import HttpAttack
 from tests.fuzz.methods import methods, name_server_methods, path_of, rocketmq_methods
 from tests.fuzz.name_server import name_server, routes_of
+from tests.fuzz.rocketmq_callers import Vault, front_callers
+from tests.fuzz.telemetry_attack import TelemetryAttack
 
 REPLAY = os.environ.get("FUZZ_REPLAY", "")
 # A caller of its own has connections of its own.
@@ -86,7 +89,7 @@ async def prepare_prey(bootstrap: str, admin: AsyncAdmin, options: SecurityOptio
 
 
 async def strike(
-    cluster: str, attacks: Sequence[Attack | HttpAttack], pids: Sequence[int | None], share: float
+    cluster: str, attacks: Sequence[Attack | HttpAttack | TelemetryAttack], pids: Sequence[int | None], share: float
 ) -> None:
     """Attack for a share of the time, or send the calls of the defects again."""
     if not REPLAY:
@@ -127,7 +130,7 @@ async def attack_open(cluster: DevCluster, names: str, name_server_pid: int, loa
         )
         for caller in (client, stranger, rocketmq):
             await caller.connect(stack)
-        attacks: list[Attack | HttpAttack] = [
+        attacks: list[Attack | HttpAttack | TelemetryAttack] = [
             Attack(SEED, "open", [client], methods(), values),
             Attack(f"{SEED}/names", "open", [stranger], name_server_methods(), values),
             Attack(f"{SEED}/rocketmq", "open", [rocketmq], rocketmq_methods(), values),
@@ -236,21 +239,38 @@ async def attack_secured(cluster: DevCluster, load: Load) -> None:
         callers = await secured.callers(admin, prey, stack)
         values = plausible_values(prey, [vault], load_id)
         nodes = [cluster.node(number) for number in range(1, NODES + 1)]
+        fronts = [node.rocketmq for node in nodes]
+        kept = await Vault.filled(admin, fronts[0], secured.ca)
+        clients = await front_callers(admin, secured.open, fronts)
+        for client in clients:
+            await client.connect(stack)
+        of_fronts = replace(values, texts=[*values.texts, "vault", "keepers", *kept.handles])
         pids = [node.pid for node in nodes]
         without_rights = Attack(SEED, "secured", callers, methods(), values)
         tls = ssl.create_default_context(cadata=secured.ca.decode())
         over_http = HttpAttack(SEED, "secured", [node.http for node in nodes], tls)
+        over_rocketmq = Attack(f"{SEED}/rocketmq", "secured", clients, rocketmq_methods(), of_fronts)
+        telemetry = TelemetryAttack("secured", clients)
         before = await rights_of(admin, vault)
         async with load:
-            await strike("secured", [without_rights, over_http], pids, 0.35)
+            await strike("secured", [without_rights, over_http, over_rocketmq], pids, 0.35)
+            # For the first streams a process takes memory that it keeps for later ones. It keeps no more for these.
+            await flood([telemetry.run()], 0 if REPLAY else 0.1 * SECONDS)
+            await strike("secured", [telemetry], pids, 0.1)
+            await kept.check(admin)
             assert await rights_of(admin, vault) == before, "a caller without the right changed something"
             administrator = Caller("administrator", secured.open, secured.addresses, prove=secured.prove_administrator)
             await administrator.connect(stack)
             with_rights = Attack(f"{SEED}/administrator", "secured", [administrator], methods(), values)
             await strike("secured", [with_rights], pids, 0.25)
     judge(
-        [without_rights, with_rights, over_http],
-        called_by((callers[0], methods()), (callers[4], methods()), (administrator, methods())),
+        [without_rights, with_rights, over_http, over_rocketmq, telemetry],
+        called_by(
+            (callers[0], methods()),
+            (callers[4], methods()),
+            (administrator, methods()),
+            *((client, rocketmq_methods()) for client in clients),
+        ),
     )
 
 
