@@ -7,23 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from ledger.batch import DecidedColumn
 from ledger.client.records import Message
 from ledger.retries import DEAD_LETTERS
 from ledger.rocketmq import headers as names
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import DELIVER_AT
+from ledger.transactions import TransactionId
 
 # Properties of a message that Apache's server shows to consumers among the user's.
 SHARDING_KEY = "__SHARDINGKEY"
+TRANSACTION_ID = "__transactionId__"
 
 
 @dataclass(frozen=True, slots=True)
 class FrontDelivery:
-    """How a message is handed out. `invisible_ms` is the length of the lease."""
+    """How a message is handed out. `invisible_ms` is the length of the lease. `decided` names the transaction that has
+    committed the message, if one has, and `topic_id` is the topic of the message."""
 
     attempt: int
     handle: str
     invisible_ms: int
+    decided: DecidedColumn | None = None
+    topic_id: int = 0
 
 
 def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: FrontDelivery | None) -> pb.Message:
@@ -62,6 +68,9 @@ def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: Fron
         system.delivery_attempt = delivery.attempt
         system.receipt_handle = delivery.handle
         system.invisible_duration.FromMilliseconds(delivery.invisible_ms)
+        if (decided := delivery.decided) is not None and system.message_type == pb.TRANSACTION and not decided.dead:
+            # A transaction of a RocketMQ client has one message, so it began in the topic of this message.
+            properties[TRANSACTION_ID] = str(TransactionId(delivery.topic_id, decided.shard, decided.transaction))
     return pb.Message(topic=topic, user_properties=properties, system_properties=system, body=message.value)
 
 

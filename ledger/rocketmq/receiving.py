@@ -148,7 +148,7 @@ class FrontReceiving:
 
     async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
         """Return the member that the consumer is. A consumer that wants other messages than before is a new member."""
-        key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
+        key = (call.caller.user, call.client_id, wanted.group, message.lease.topic_id)
         member = self._members.get(key)
         if member is not None and member.wanted != wanted.filter:
             del self._members[key]
@@ -258,7 +258,7 @@ class FrontReceiving:
                 handle = ReceiptHandle.of(
                     wanted.group, message.lease, 0 if wanted.invisible_ms is None else now_ms + left_ms
                 )
-                delivery = FrontDelivery(message.attempt, str(handle), left_ms)
+                delivery = FrontDelivery(message.attempt, str(handle), left_ms, message.decided, message.lease.topic_id)
                 answer = incoming_message(message, request.message_queue.topic, delivery)
                 await context.write(service_pb2.ReceiveMessageResponse(message=answer))
                 given += 1

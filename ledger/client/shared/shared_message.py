@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from ledger.batch import DecidedColumn, decided_column
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message, Received
 from ledger.v1 import consumer_group_pb2
@@ -36,6 +37,8 @@ class SharedMessage(Message[Received]):
     ends_s: float
     # When the request that leased the message was sent, by the same clock. The lease did not begin before.
     asked_s: float
+    # What the batch says about the transaction that has committed the message, or None.
+    decided: DecidedColumn | None = None
 
 
 class SentChange(NamedTuple):
@@ -71,11 +74,14 @@ def leased_messages(
         term=0,
         append_time_ms=wire.append_time_ms,
     )
+    decided = decided_column(wire.body, batch.header)
     found = []
     for message, attempt in zip(plain, wire.attempts, strict=True):
         leased: SharedMessage[bytes] = SharedMessage._make(message)
         leased.lease = MessageLease(shard, wire.topic_id, wire.queue, message.offset, wire.lease, wire.resets)
         leased.attempt, leased.asked_s, leased.ends_s = attempt, asked_s, ends_s
+        if decided is not None:
+            leased.decided = decided
         found.append(leased)
     return found
 
@@ -84,7 +90,7 @@ def with_value(message: SharedMessage[bytes], deserializer: Callable[[bytes], An
     """Return the message with the value that the deserializer makes."""
     changed: SharedMessage[Any] = SharedMessage._make((*message[:6], deserializer(message.value), *message[7:]))
     changed.lease, changed.attempt = message.lease, message.attempt
-    changed.asked_s, changed.ends_s = message.asked_s, message.ends_s
+    changed.asked_s, changed.ends_s, changed.decided = message.asked_s, message.ends_s, message.decided
     return changed
 
 

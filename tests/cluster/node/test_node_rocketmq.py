@@ -294,6 +294,7 @@ async def test_a_transaction_is_committed_or_rolled_back(client: RawClient) -> N
         assert code(await client.call("EndTransaction", request)) == "INVALID_TRANSACTION_ID"
     (message,) = await client.some("billing", "orders", 1)
     assert (message.body, message.system_properties.message_type) == (b"commit", pb.TRANSACTION)
+    assert dict(message.user_properties) == {"__transactionId__": entries[0].transaction_id}
     for text in ("", "garbage", entries[0].transaction_id[:-1]):
         request = service_pb2.EndTransactionRequest(topic=resource("orders"), transaction_id=text, resolution=pb.COMMIT)
         assert code(await client.call("EndTransaction", request)) == "INVALID_TRANSACTION_ID"
