@@ -10,6 +10,7 @@ This package contains, in reading order:
     renewed_channel.py  a gRPC channel that follows a change of the authorities
     security.py        the security settings of a client: TLS, and who it is
     session.py         proves on a connection who the client is
+    stream_end.py      why a stream has ended
     forwarding.py      names the user for whom a node calls, beside the proof of the node
     backoff.py         calculates the wait before a failed request is tried again
     lifetime.py        base classes of the clients: names of arguments, and starting and stopping in `with` blocks

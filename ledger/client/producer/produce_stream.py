@@ -16,8 +16,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from ledger.client.connection.channels import failure, failure_of
-from ledger.client.connection.session import ProofEndedError, ProvenStream
+from ledger.client.connection.stream_end import end_of_stream, unproven
 from ledger.client.producer.producer_batch import Acknowledged, Answer, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
@@ -112,31 +111,8 @@ class ProduceStream:
         end the whole stream."""
         try:
             await work()
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                self._ends_unproven(error.details())
-            else:
-                self.breaks(failure(self.address, error))
-        except LedgerError as error:
-            self.breaks(error)  # the proof of who the client is has failed
-        except (asyncio.InvalidStateError, grpc.aio.UsageError):
-            self.breaks(await self._reason())  # a write to a call that has ended already
         except Exception as error:
-            self.breaks(
-                InternalError(
-                    f"The stream to node {self.address} failed in this client: {error!r}. This is a defect of "
-                    "ledgermq: please report it."
-                )
-            )
-            raise
-
-    async def _reason(self) -> LedgerError:
-        code, details = await self._call.code(), await self._call.details()
-        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-            return self._refused(code, details)
-        return UnavailableError(
-            f"The stream to node {self.address} has ended ({code.name}: {details or 'no details'})."
-        )
+            self.breaks(await end_of_stream(self.address, self._call, error))
 
     async def _write(self) -> None:
         await self._call.wait_for_connection()  # batches that wait for the connection count as not sent
@@ -163,7 +139,7 @@ class ProduceStream:
         while True:
             response = await self._call.read()
             if response is grpc.aio.EOF:
-                self.breaks(await self._reason())
+                self.breaks(await end_of_stream(self.address, self._call))
                 return
             self._on_configuration(response.configuration_index)
             self._answered(response)
@@ -178,7 +154,8 @@ class ProduceStream:
             )
             return
         if any(result.error.code == error_pb2.UNAUTHENTICATED for result in response.results):
-            self._ends_unproven("the proof has ended")
+            # The node appended none of the batches that it refused.
+            self.breaks(unproven(self.address, self._call, "the proof has ended"))
             return
         request = self._in_flight.popleft()
         after_ms = (self._loop.time() - request.written_at) * 1000
@@ -189,19 +166,6 @@ class ProduceStream:
                 for (sequencer, batch), result in zip(request.batches, response.results, strict=True)
             ]
         )
-
-    def _ends_unproven(self, details: str | None) -> None:
-        """End the stream, because the node does not accept the proof of this client, or no longer. The node appended
-        none of the batches that it refused."""
-        self.breaks(self._refused(grpc.StatusCode.UNAUTHENTICATED, details))
-
-    def _refused(self, code: grpc.StatusCode, details: str | None) -> LedgerError:
-        """Return the error of a stream that the node refuses. It is retriable if a new proof may help; the next stream
-        then proves anew who this client is."""
-        if code is grpc.StatusCode.UNAUTHENTICATED and isinstance(self._call, ProvenStream):
-            self._call.end_session()
-            return ProofEndedError(f"Node {self.address} asks again who this client is.")
-        return failure_of(self.address, code, details)
 
 
 def _bytes(pair: tuple[QueueSequencer, ProducerBatch]) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from ledger.client.connection.channels import NodeStub, failure, failure_of
-from ledger.client.connection.session import ProofEndedError, ProvenStream
+from ledger.client.connection.channels import NodeStub
+from ledger.client.connection.stream_end import end_of_stream
 from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, from_wire
 from ledger.v1 import consumer_group_pb2
 
@@ -91,30 +91,8 @@ class ShareStream:
     async def _guard(self, work: Any) -> None:
         try:
             await work
-        except grpc.aio.AioRpcError as error:
-            self.breaks(self._refused(error.code(), error.details()) or failure(self.address, error))
-        except LedgerError as error:
-            self.breaks(error)
-        except (asyncio.InvalidStateError, grpc.aio.UsageError):
-            self.breaks(await self._reason())
-
-    async def _reason(self) -> LedgerError:
-        code, details = await self._call.code(), await self._call.details()
-        refused = self._refused(code, details)
-        if refused is not None:
-            return refused
-        return UnavailableError(
-            f"The stream to node {self.address} has ended ({code.name}: {details or 'no details'})."
-        )
-
-    def _refused(self, code: grpc.StatusCode, details: str | None) -> LedgerError | None:
-        """Return the error of a stream that the node refuses, or None. It is retriable if a new proof may help."""
-        if code is grpc.StatusCode.UNAUTHENTICATED and isinstance(self._call, ProvenStream):
-            self._call.end_session()
-            return ProofEndedError(f"Node {self.address} asks again who this client is.")
-        if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-            return failure_of(self.address, code, details)
-        return None
+        except Exception as error:
+            self.breaks(await end_of_stream(self.address, self._call, error))
 
     async def _write(self) -> None:
         await self._call.wait_for_connection()
@@ -125,7 +103,7 @@ class ShareStream:
         while True:
             response = await self._call.read()
             if response is grpc.aio.EOF:
-                self.breaks(await self._reason())
+                self.breaks(await end_of_stream(self.address, self._call))
                 return
             if response.HasField("error"):
                 self.breaks(from_wire(response.error))

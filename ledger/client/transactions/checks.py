@@ -15,10 +15,10 @@ from typing import Any
 import grpc
 
 from ledger.batch import Batch
-from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.stream_end import end_of_stream
 from ledger.client.transactions.records import CheckedTransaction, CheckResult, PreparedMessage, TransactionChecker
-from ledger.errors import LedgerError, UnavailableError, from_wire
+from ledger.errors import LedgerError, from_wire
 from ledger.timed import moment
 from ledger.transactions import TransactionId
 from ledger.v1 import transaction_pb2
@@ -96,11 +96,11 @@ class GroupChecks:
                 task = asyncio.get_running_loop().create_task(self._answer(call, writing, check))
                 answers.add(task)
                 task.add_done_callback(answers.discard)
-            raise UnavailableError(f"node {address} has ended the stream of checks")
-        except grpc.aio.AioRpcError as error:
-            raise failure(address, error) from error
-        except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
-            raise UnavailableError(f"the stream of checks to node {address} has ended") from error
+            raise await end_of_stream(address, call)
+        except LedgerError:
+            raise
+        except Exception as error:
+            raise await end_of_stream(address, call, error) from error
         finally:
             for task in answers:
                 task.cancel()
