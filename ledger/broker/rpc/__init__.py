@@ -9,6 +9,7 @@ ledger/broker, only the package rpc uses protobuf and gRPC.
     consumer_group_operations.py   ConsumerGroupOperations: list, describe, reset, forget
     refusals.py                    errors become the error field of a response
     produce_stream.py              the stream of one producer, with responses in order
+    two_way_stream.py              the two directions of a stream, until one of them ends
     fetch_wire.py                  fetch responses as bytes, with one copy of the messages
     routes_wire.py                 routes and status in protobuf
     throttling.py                  the client of a request, and its quotas

@@ -22,6 +22,7 @@ from grpc import aio
 
 from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
+from ledger.broker.rpc.two_way_stream import StalledError
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
@@ -50,10 +51,6 @@ STALLED_S = 10.0
 # Steps of all streams in one turn of the event loop. A step takes up to 100 us: one batch, or `STEP_BYTES` bytes.
 MAX_TURN_STEPS = 512
 STEP_BYTES = 32 << 10
-
-
-class StalledError(Exception):
-    """The client of a produce stream does not read its responses."""
 
 
 class Batches(Protocol):

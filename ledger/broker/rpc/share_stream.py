@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from grpc import StatusCode, aio
 
-from ledger.broker.rpc.produce_stream import StalledError
+from ledger.broker.rpc.two_way_stream import StalledError, serve_both
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import (
@@ -85,26 +85,22 @@ async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[
         on_refused(error)
         await context.write(consumer_group_pb2.ShareResponse(number=first.number, error=to_wire(error)))
         return
-    reader = asyncio.create_task(read_requests(sharing, member, turns, context), name="requests of a shared member")
-    writer = asyncio.create_task(
-        send_answers(sharing, member, first.number, context), name="answers to a shared member"
-    )
-    try:
-        await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+
+    def end_writing(error: BaseException | None) -> None:
         turns.leave(member)
-        if reader.done() and not reader.cancelled():
-            refused = reader.exception()
-            if isinstance(refused, LedgerError):
-                on_refused(refused)
-                member.answer(Answer(0, error=refused))
-            # The writer may be in the middle of an answer, and gRPC can send nothing else before this answer is sent.
-            member.answer(END)
-            await asyncio.wait((writer,))
+        if isinstance(error, LedgerError):
+            on_refused(error)
+            member.answer(Answer(0, error=error))
+        member.answer(END)
+
+    try:
+        _, ended = await serve_both(
+            read_requests(sharing, member, turns, context),
+            send_answers(sharing, member, first.number, context),
+            end_writing,
+        )
     finally:
         turns.leave(member)
-        for task in (reader, writer):
-            task.cancel()
-        _, ended = await asyncio.gather(reader, writer, return_exceptions=True)
     if isinstance(ended, LedgerError):
         on_refused(ended)
         await context.write(consumer_group_pb2.ShareResponse(error=to_wire(ended)))

@@ -20,6 +20,7 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import topic_route
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.rpc.two_way_stream import StalledError, serve_both
 from ledger.broker.topics.transaction_topics import TransactionTopics
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, check_ends
@@ -35,7 +36,7 @@ from ledger.v1 import transaction_pb2, transaction_pb2_grpc
 UNREADABLE = "this node cannot read the data"
 # How long a stream may wait before it names its producer group.
 FIRST_S = 10.0
-# How long a check that is being sent may take when its stream ends.
+# A stream whose client accepts no check for this time is refused.
 STALLED_S = 10.0
 
 
@@ -143,17 +144,21 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         except LedgerError as error:
             await context.write(transaction_pb2.TransactionCheck(error=to_wire(error)))
             return
-        questions = asyncio.create_task(_ask(checker, context), name="checks of transactions")
         try:
-            is_valid = await _read_answers(checker, context)
+            is_valid, asked = await serve_both(
+                _read_answers(checker, context), _ask(checker, context), lambda error: self._checkers.remove(checker)
+            )
         finally:
             self._checkers.remove(checker)
-            # gRPC can send nothing else before the check is sent that it is sending.
-            await asyncio.wait((questions,), timeout=STALLED_S)
-            questions.cancel()
-            await asyncio.gather(questions, return_exceptions=True)
-        if not is_valid:
+        if isinstance(asked, StalledError):
+            await context.abort(
+                StatusCode.RESOURCE_EXHAUSTED,
+                f"the client read no check of this stream for {STALLED_S:.0f} s: read them, and open a new stream",
+            )
+        if is_valid is False:
             await context.abort(StatusCode.INVALID_ARGUMENT, "an answer is commit, rollback or unknown")
+        if isinstance(is_valid, Exception):
+            raise is_valid
 
     def _check_group(self, caller: Caller, group: str) -> None:
         if self._authorizer is not None:
@@ -202,9 +207,13 @@ _OUTCOMES = {transaction_pb2.UNKNOWN: None, transaction_pb2.COMMIT: True, transa
 
 
 async def _ask(checker: Checker, context: Context) -> None:
-    """Send the checks of one producer, until it gets no other."""
+    """Send the checks of one producer, until it gets no other. Raises StalledError if the client reads none."""
     while (question := await checker.questions.get()) is not None:
-        await context.write(_check(*question))
+        try:
+            async with asyncio.timeout(STALLED_S):
+                await context.write(_check(*question))
+        except TimeoutError as error:
+            raise StalledError from error
 
 
 async def _read_answers(checker: Checker, context: Context) -> bool:

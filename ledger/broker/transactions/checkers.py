@@ -17,7 +17,7 @@ from ledger.errors import BusyError, UnavailableError
 
 # Streams of one node.
 MAX_CHECKERS = 10_000
-# Checks that one producer has not answered.
+# Checks that one producer has not answered, and checks that are not sent to it.
 MAX_UNANSWERED = 64
 
 
@@ -50,7 +50,8 @@ class Checker:
 
     @property
     def has_room(self) -> bool:
-        return len(self._answers) < MAX_UNANSWERED
+        # The time for an answer can end before the client has read the check.
+        return max(len(self._answers), self.questions.qsize()) < MAX_UNANSWERED
 
     def ask(self, asked: AskedTransaction) -> asyncio.Future[bool | None]:
         """Send a check. The result is True for commit, False for rollback, and None if the producer does not know. The

@@ -1,7 +1,7 @@
 """Ends transactions, on the leader of their decision shard.
 
     commit of one half batch         one entry: the batch with its messages, in the target queue
-    commit of several half batches   one entry: `CommitTransaction`; carrying.py carries it out
+    commit of several half batches   one entry: `CommitTransaction`; settling.py carries it out
     rollback                         one entry: `RollBackHalves`
 
 The entry decides, and not the leader's look at the state. While an entry is on its way, no other entry ends the same

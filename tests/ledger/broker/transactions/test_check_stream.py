@@ -10,8 +10,10 @@ import grpc
 import pytest
 from grpc import aio
 
+from ledger.broker.rpc import transactions
 from ledger.broker.rpc.transactions import TransactionService
-from ledger.broker.transactions.checkers import AskedTransaction, Checkers
+from ledger.broker.transactions.checkers import MAX_UNANSWERED, AskedTransaction, Checker, Checkers
+from ledger.errors import UnavailableError
 from ledger.v1 import transaction_pb2
 
 ASKED = AskedTransaction(shard=0, transaction=7, topic_id=1, queue=0, since_ms=5, unknowns=0, body=b"")
@@ -30,13 +32,19 @@ class Client:
         self.checks: list[transaction_pb2.TransactionCheck] = []
         self.may_send = asyncio.Event()
         self.is_sending = False
+        # A write that is cancelled sends nothing more.
+        self.gives_up = False
 
     async def read(self) -> Any:
         return await self.answers.get() or aio.EOF
 
     async def write(self, check: transaction_pb2.TransactionCheck) -> None:
         self.is_sending = True
-        await self.may_send.wait()  # if this is cancelled, gRPC goes on sending
+        try:
+            await self.may_send.wait()  # if this is cancelled, gRPC goes on sending
+        except asyncio.CancelledError:
+            self.is_sending = not self.gives_up
+            raise
         self.is_sending = False
         self.checks.append(check)
 
@@ -64,3 +72,31 @@ async def test_a_stream_ends_when_its_check_is_sent(last: transaction_pb2.CheckA
     (ended,) = await asyncio.gather(stream, return_exceptions=True)
     assert isinstance(ended, AbortedError) == (last is not None)
     assert [check.transaction for check in client.checks] == [7]
+
+
+async def test_a_client_that_reads_no_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "STALLED_S", 0.01)
+    checkers, client, unused = Checkers(), Client(), cast(Any, SimpleNamespace())
+    client.gives_up = True
+    service = TransactionService({}, unused, unused, checkers)
+    stream = asyncio.create_task(service.CheckTransactions(None, cast(Any, client)))
+    await asyncio.sleep(0.001)
+    producer = checkers.next_of("billing", 1)
+    assert producer is not None
+    answer = producer.ask(ASKED)
+    async with asyncio.timeout(5):
+        with pytest.raises(AbortedError, match="RESOURCE_EXHAUSTED"):
+            await stream
+    assert isinstance(answer.exception(), UnavailableError)
+    assert checkers.next_of("billing", 1) is None
+
+
+async def test_checks_that_are_not_sent_are_bounded_although_nobody_waits_for_their_answers() -> None:
+    producer = Checker("billing", lambda topic_id: True)
+    for _ in range(MAX_UNANSWERED):
+        assert producer.has_room
+        producer.ask(ASKED).cancel()
+    await asyncio.sleep(0)
+    assert not producer.has_room
+    producer.questions.get_nowait()
+    assert producer.has_room
