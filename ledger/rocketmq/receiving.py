@@ -148,7 +148,7 @@ class FrontReceiving:
 
     async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
         """Return the member that the consumer is. A consumer that wants other messages than before is a new member."""
-        key = (call.caller.user, call.client_id, wanted.group, message.lease.topic_id)
+        key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
         member = self._members.get(key)
         if member is not None and member.wanted != wanted.filter:
             del self._members[key]
