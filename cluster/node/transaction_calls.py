@@ -9,8 +9,11 @@ from cluster.node.shard_calls import ShardCalls
 from ledger.broker.transactions.answering import ShardAnswers
 from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
 from ledger.broker.transactions.shard_transactions import ShardTransactions
+from ledger.errors import InternalError
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import transaction_pb2
+
+_KNOWN_VERDICTS = frozenset(DecisionVerdict)
 
 
 class LedShard(Protocol):
@@ -44,6 +47,7 @@ class TransactionCalls:
         )
         client = await self._calls.client()
         response = await client.call(shard, lambda stub, seconds: stub.SettleHalves(request, timeout=seconds))
+        _check_answer(shard, len(response.settled), len(halves))
         return list(response.settled)
 
     async def judge_halves(
@@ -54,7 +58,8 @@ class TransactionCalls:
         request = transaction_pb2.JudgeHalvesRequest(shard=shard, asking_shard=asking_shard, halves=_to_wire(halves))
         client = await self._calls.client()
         response = await client.call(shard, lambda stub, seconds: stub.JudgeHalves(request, timeout=seconds))
-        return [DecisionVerdict(each) for each in response.verdicts]
+        _check_answer(shard, len(response.verdicts), len(halves))
+        return [_verdict(each) for each in response.verdicts]
 
     async def find_halves(self, shard: int, decision_shard: int, transaction: int) -> list[int]:
         if (here := self._answers(shard)) is not None:
@@ -68,6 +73,16 @@ class TransactionCalls:
         request = transaction_pb2.PrepareTransactionsRequest(producer_group=producer_group)
         client = await self._calls.client()
         await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareTransactions(request, timeout=seconds))
+
+
+def _check_answer(shard: int, answers: int, asked: int) -> None:
+    if answers != asked:
+        raise InternalError(f"The leader of shard {shard} answered {answers} results for {asked} half batches.")
+
+
+def _verdict(wire: int) -> DecisionVerdict:
+    """Return the verdict. One that only a newer version knows settles nothing here."""
+    return DecisionVerdict(wire) if wire in _KNOWN_VERDICTS else DecisionVerdict.UNDECIDED
 
 
 def _to_wire(halves: Sequence[HalfOfTransaction]) -> list[transaction_pb2.HalfOfTransaction]:
