@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ledger.batch import DecidedColumn, decided_column
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message, Received
+from ledger.errors import CorruptBatchError
 from ledger.v1 import consumer_group_pb2
 
 # The kinds of changes of a lease, as in WantedChange.kind.
@@ -66,6 +67,11 @@ def leased_messages(
 ) -> list[SharedMessage[bytes]]:
     """Return the messages of one batch. Raises CorruptBatchError, UnsupportedBatchError."""
     batch = decoded(wire.body, topic, wire.queue, wire.base_offset, check_crc=check_crc)
+    if len(wire.attempts) != len(batch):
+        raise CorruptBatchError(
+            f'A node handed out {len(batch)} messages of queue {wire.queue} of topic "{topic}" with attempts of '
+            f"{len(wire.attempts)}: the leases end in their time."
+        )
     plain = messages_of(
         batch,
         topic=topic,
