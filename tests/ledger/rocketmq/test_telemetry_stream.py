@@ -6,9 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-import grpc
 import pytest
-from grpc import aio
 
 from ledger.broker.access.callers import ANYBODY
 from ledger.rocketmq.calls import FrontCall
@@ -18,37 +16,18 @@ from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES, FrontTelemetry
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from tests.cluster.rocketmq_stubs import producer_settings
+from tests.ledger.broker.stream_client import AbortedError, StreamClient
 
 CALL = FrontCall("client", "JAVA", ANYBODY, is_tls=False, peer="ipv4:127.0.0.1:1", left_s=60.0)
 UNUSED = cast(Any, SimpleNamespace())
 REFUSED = service_pb2.TelemetryCommand(settings=pb.Settings())
 
 
-class AbortedError(Exception):
-    pass
-
-
-class Client:
-    """The client of a stream, as its node sees it. None ends the stream."""
-
-    def __init__(self) -> None:
-        self.told: asyncio.Queue[service_pb2.TelemetryCommand | None] = asyncio.Queue()
-        self.commands: list[service_pb2.TelemetryCommand] = []
-        self.may_send = asyncio.Event()
-        self.is_sending = False
-
-    async def read(self) -> Any:
-        return await self.told.get() or aio.EOF
-
-    async def write(self, command: service_pb2.TelemetryCommand) -> None:
-        self.is_sending = True
-        await self.may_send.wait()  # if this is cancelled, gRPC goes on sending
-        self.is_sending = False
-        self.commands.append(command)
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        assert not self.is_sending
-        raise AbortedError(code)
+def silent_client() -> StreamClient:
+    """Return a client that reads nothing yet."""
+    client = StreamClient()
+    client.may_send.clear()
+    return client
 
 
 def telemetry_of(sessions: FrontSessions) -> FrontTelemetry:
@@ -62,39 +41,39 @@ async def settled() -> None:
 
 @pytest.mark.parametrize("last", [None, REFUSED], ids=["end", "refused settings"])
 async def test_a_stream_ends_when_its_command_is_sent(last: service_pb2.TelemetryCommand | None) -> None:
-    sessions, client = FrontSessions(lambda: 1.0), Client()
+    sessions, client = FrontSessions(lambda: 1.0), silent_client()
     stream = asyncio.create_task(telemetry_of(sessions).serve(CALL, UNUSED, cast(Any, client)))
     await settled()
     assert sessions.seen(CALL).command(service_pb2.TelemetryCommand())
     await settled()
-    client.told.put_nowait(last)
+    client.requests.put_nowait(last)
     await settled()
     assert client.is_sending
     assert not stream.done()
     client.may_send.set()
     (ended,) = await asyncio.gather(stream, return_exceptions=True)
     assert isinstance(ended, AbortedError) == (last is not None)
-    assert len(client.commands) == 1
+    assert len(client.received) == 1
 
 
 async def test_what_a_client_sends_is_read_when_it_has_read_the_answers() -> None:
-    client, table = Client(), SimpleNamespace(max_message_bytes=0)
+    client, table = silent_client(), SimpleNamespace(max_message_bytes=0)
     clients = cast(Any, SimpleNamespace(cluster=SimpleNamespace(routes=SimpleNamespace(table=table))))
     settings = service_pb2.TelemetryCommand(settings=producer_settings("orders"))
     for _ in range(10):
-        client.told.put_nowait(settings)
+        client.requests.put_nowait(settings)
     stream = asyncio.create_task(telemetry_of(FrontSessions(lambda: 1.0)).serve(CALL, clients, cast(Any, client)))
     await settled()
-    assert client.told.qsize() == 9
+    assert client.requests.qsize() == 9
     client.may_send.set()
     await settled()
-    assert client.told.empty()
+    assert client.requests.empty()
     stream.cancel()
 
 
 async def test_a_huge_command_ends_the_stream() -> None:
-    client, trace = Client(), "x" * MAX_SETTINGS_BYTES
-    client.told.put_nowait(
+    client, trace = silent_client(), "x" * MAX_SETTINGS_BYTES
+    client.requests.put_nowait(
         service_pb2.TelemetryCommand(thread_stack_trace=service_pb2.ThreadStackTrace(thread_stack_trace=trace))
     )
     with pytest.raises(AbortedError):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import grpc
 import pytest
-from grpc import aio
 
 from ledger.batch import Batch
 from ledger.broker.rpc import share_stream
@@ -19,46 +18,14 @@ from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import MAX_REQUESTS, MAX_TAGS
 from ledger.errors import InvalidArgumentError, LedgerError
-from ledger.v1.consumer_group_pb2 import Receive, SharedTopic, ShareOpening, ShareRequest, ShareResponse, WantedChange
+from ledger.v1.consumer_group_pb2 import Receive, SharedTopic, ShareOpening, ShareRequest, WantedChange
 from tests.ledger.broker.shared.leader import GROUP, ORDERS, LeasingLeader
+from tests.ledger.broker.stream_client import AbortedError, StreamClient
 
 TOPIC = SharedTopic(topic_id=ORDERS, start_offset=0)
 OPEN = ShareRequest(number=1, opening=ShareOpening(consumer_group=GROUP, member="m", topics=[TOPIC]))
 RECEIVE = Receive(max_messages=1, max_bytes=100, lease_ms=1_000, max_wait_ms=60_000)
 CHANGE = WantedChange(kind=1, topic_id=ORDERS, first=0, size=1, lease=7)
-
-
-class AbortedError(Exception):
-    pass
-
-
-class Client:
-    """The client of a stream, as its node sees it. A request without a number ends the stream."""
-
-    def __init__(self, *requests: ShareRequest) -> None:
-        self.requests: asyncio.Queue[ShareRequest] = asyncio.Queue()
-        self.responses: list[ShareResponse] = []
-        self.ended: grpc.StatusCode | None = None
-        self.may_send = asyncio.Event()
-        self.may_send.set()
-        self._is_sending = False
-        for request in requests:
-            self.requests.put_nowait(request)
-
-    async def read(self) -> Any:
-        request = await self.requests.get()
-        return request if request.number else aio.EOF
-
-    async def write(self, response: ShareResponse) -> None:
-        assert not self._is_sending, "gRPC sends one message of a stream at a time"
-        self._is_sending = True
-        await self.may_send.wait()  # if this is cancelled, gRPC goes on sending
-        self._is_sending = False
-        self.responses.append(response)
-
-    async def abort(self, code: grpc.StatusCode, details: str) -> None:
-        self.ended = code
-        raise AbortedError(details)
 
 
 class Node:
@@ -79,11 +46,11 @@ class Node:
     def check_rights(self, consumer_group: str, topics: Iterable[int]) -> None:
         """Every caller may do everything."""
 
-    async def serve(self, client: Client) -> None:
+    async def serve(self, client: StreamClient) -> None:
         await serve_share(self, cast("Context", client), self.refused.append)
 
     @asynccontextmanager
-    async def serving(self, *clients: Client) -> AsyncIterator[None]:
+    async def serving(self, *clients: StreamClient) -> AsyncIterator[None]:
         streams = [asyncio.create_task(self.serve(client)) for client in clients]
         await settled()
         yield
@@ -153,18 +120,18 @@ async def test_a_stream_hands_out_what_matches_the_filter_of_its_opening() -> No
     leader.send(3, headers=[[("price", b"5")], [("price", b"15")], []])
     topic = SharedTopic(topic_id=ORDERS, start_offset=0, filter="price > 10")
     opening = ShareOpening(consumer_group=GROUP, member="m", topics=[topic])
-    client = Client(ShareRequest(number=1, opening=opening), ShareRequest(number=2, receive=RECEIVE))
+    client = StreamClient(ShareRequest(number=1, opening=opening), ShareRequest(number=2, receive=RECEIVE))
     async with Node(leader).serving(client):
         await leader.turn(3)
         await settled()
-    opened, received = client.responses
+    opened, received = client.received
     assert opened.filters
     assert Batch(received.batches[0].body).offsets_from(0).tolist() == [1]
 
 
 async def test_a_stream_that_its_client_does_not_open_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_stream, "FIRST_S", 0.01)
-    client = Client()
+    client = StreamClient()
     with pytest.raises(AbortedError, match="did not open this stream"):
         await Node(LeasingLeader()).serve(client)
     assert client.ended is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -172,25 +139,27 @@ async def test_a_stream_that_its_client_does_not_open_ends(monkeypatch: pytest.M
 
 async def test_a_stream_reads_no_further_request_while_too_many_wait() -> None:
     leader = LeasingLeader()
-    client = Client(OPEN, *[ShareRequest(number=2 + place, receive=RECEIVE) for place in range(MAX_REQUESTS + 10)])
+    client = StreamClient(
+        OPEN, *[ShareRequest(number=2 + place, receive=RECEIVE) for place in range(MAX_REQUESTS + 10)]
+    )
     async with Node(leader).serving(client):
         assert client.requests.qsize() == 10
         leader.send(4)
         await leader.turn(3)
         await settled()
-        assert [response.number for response in client.responses if response.has_received] == [2, 3, 4, 5]
+        assert [response.number for response in client.received if response.has_received] == [2, 3, 4, 5]
         assert client.requests.qsize() == 6
 
 
 async def test_a_request_that_is_refused_while_an_answer_is_sent_is_told_behind_it() -> None:
-    client = Client(OPEN, ShareRequest(number=2, receive=Receive()))
+    client = StreamClient(OPEN, ShareRequest(number=2, receive=Receive()))
     client.may_send.clear()
     node = Node(LeasingLeader())
     async with node.serving(client):
-        assert not client.responses
+        assert not client.received
         client.may_send.set()
         await settled()
-    opened, refused = client.responses
+    opened, refused = client.received
     assert opened.number == 1
     assert not opened.HasField("error")
     assert "lease" in refused.error.message
@@ -198,22 +167,22 @@ async def test_a_request_that_is_refused_while_an_answer_is_sent_is_told_behind_
 
 
 async def test_a_stream_that_its_client_ends_sends_its_answer_to_the_end() -> None:
-    client = Client(OPEN, ShareRequest())
+    client = StreamClient(OPEN, None)
     client.may_send.clear()
     stream = asyncio.create_task(Node(LeasingLeader()).serve(client))
     await settled()
     client.may_send.set()
     await stream
-    assert [response.number for response in client.responses] == [1]
+    assert [response.number for response in client.received] == [1]
 
 
 async def test_changes_wait_while_the_shard_has_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_turns, "MAX_WAITING_CHANGES", 2)
     leader = LeasingLeader()
-    clients = [Client(OPEN, ShareRequest(number=2, changes=[CHANGE])) for _ in range(5)]
+    clients = [StreamClient(OPEN, ShareRequest(number=2, changes=[CHANGE])) for _ in range(5)]
 
     def answered() -> int:
-        return sum(response.has_changed for client in clients for response in client.responses)
+        return sum(response.has_changed for client in clients for response in client.received)
 
     async with Node(leader).serving(*clients):
         await leader.turn()
