@@ -319,15 +319,19 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             self._keeper.drop([self._in_hand])
             self._finished.append(self._in_hand)
         self._in_hand = None
-        while not self._ahead and not self._is_ending:
+        while not self._ahead and self._reads_on():
             finished, self._finished = self._finished, []
             try:
                 messages = await self.receive(self._prefetch, ack=finished)
-            except ClosedError:
+            except BaseException as error:
+                # Some of them may be acknowledged. The next call, or `stop`, acknowledges all of them.
+                self._finished = [*finished, *self._finished]
+                if not isinstance(error, ClosedError) or self._reads_on():
+                    raise
                 break
             self._keeper.keep(messages)
             self._ahead.extend(messages)
-        if self._is_ending:
+        if not self._reads_on():
             raise StopAsyncIteration
         self._in_hand = self._ahead.popleft()
         return self._in_hand
@@ -381,6 +385,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             self._keeper.drop([message])
 
     # -- the work
+
+    def _reads_on(self) -> bool:
+        return not self._is_ending
 
     def _check_reading(self) -> None:
         self._client.check_open()
@@ -492,17 +499,24 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             self._surplus.extend(messages)
 
     def _taken(self, max_messages: int) -> list[SharedMessage[Received]]:
-        """Remove and return the next messages whose leases have not ended."""
+        """Remove and return the next messages whose leases have not ended. If the first of them cannot be deserialized,
+        remove it and raise the error of the deserializer. A later one stays, for the next call."""
         now_s = asyncio.get_running_loop().time()
         taken: list[SharedMessage[Received]] = []
         while self._surplus and len(taken) < max_messages:
             message = self._surplus.popleft()
-            if message.ends_s > now_s:
-                taken.append(
-                    cast(SharedMessage[Received], message)
-                    if self._deserializer is None
-                    else with_value(message, self._deserializer)
-                )
+            if message.ends_s <= now_s:
+                continue
+            if self._deserializer is None:
+                taken.append(cast(SharedMessage[Received], message))
+                continue
+            try:
+                taken.append(with_value(message, self._deserializer))
+            except Exception:
+                if not taken:
+                    raise
+                self._surplus.appendleft(message)
+                break
         return taken
 
     async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:

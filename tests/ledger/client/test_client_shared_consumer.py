@@ -1,0 +1,85 @@
+"""A consumer of a shared group without a cluster: what it hands out, and what it acknowledges later."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ledger.client.shared.shared_consumer import AsyncSharedConsumer
+from ledger.client.shared.shared_message import MessageLease, SharedMessage
+from ledger.errors import ClosedError, UnavailableError
+
+
+def message(offset: int, value: bytes = b"1") -> SharedMessage[bytes]:
+    made: SharedMessage[bytes] = SharedMessage("orders", 0, offset, 0, 0, None, value, None, (), 0)
+    made.lease = MessageLease(0, 1, 0, offset, 7, 0)
+    made.asked_s = asyncio.get_running_loop().time()
+    made.ends_s = made.asked_s + 1_000
+    return made
+
+
+class Consumer(AsyncSharedConsumer[Any]):
+    """A consumer whose receives get what the test says, or raise an error."""
+
+    def __init__(self, *receives: Sequence[SharedMessage[Any]] | BaseException, **options: Any) -> None:
+        super().__init__("orders", group="work", bootstrap_servers="n1:1", **options)
+        self.receives = list(receives)
+        self.acknowledged: list[list[int]] = []
+
+    async def receive(self, max_messages: int = 32, *, ack: Any = (), **_: Any) -> list[SharedMessage[Any]]:
+        self.acknowledged.append([each.offset for each in ack])
+        self._keeper.drop(ack)
+        result = self.receives.pop(0)
+        if isinstance(result, BaseException):
+            raise result
+        return list(result)
+
+
+@pytest.mark.parametrize("error", [UnavailableError("no leader"), ValueError("no JSON"), asyncio.CancelledError()])
+async def test_what_an_iteration_has_finished_is_acknowledged_after_a_failed_receive(error: BaseException) -> None:
+    consumer = Consumer([message(1)], error, [message(2)])
+    assert (await anext(consumer)).offset == 1
+    with pytest.raises(type(error)):
+        await anext(consumer)
+    assert (await anext(consumer)).offset == 2
+    assert consumer.acknowledged == [[], [1], [1]]
+
+
+async def test_what_an_iteration_has_finished_is_acknowledged_when_the_consumer_stops() -> None:
+    consumer = Consumer([message(1)])
+    await anext(consumer)
+
+    async def ending(max_messages: int = 32, **_: Any) -> list[SharedMessage[Any]]:
+        consumer.stop_reading()
+        raise ClosedError("told to stop")
+
+    consumer.receive = ending  # type: ignore[method-assign]
+    with pytest.raises(StopAsyncIteration):
+        await anext(consumer)
+    assert [each.offset for each in consumer._finished] == [1]
+
+
+async def test_a_value_that_cannot_be_deserialized_holds_back_no_other_message() -> None:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1", deserializer=json.loads)
+    consumer._surplus.extend(message(offset, b"?" if offset == 2 else b"%d" % offset) for offset in range(4))
+    assert [each.value for each in consumer._taken(10)] == [0, 1]
+    with pytest.raises(ValueError, match="Expecting value"):
+        consumer._taken(10)
+    assert [each.value for each in consumer._taken(10)] == [3]
+
+
+async def test_messages_whose_lease_has_ended_are_not_handed_out() -> None:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    consumer._surplus.extend(message(offset) for offset in range(2))
+    consumer._surplus[0].ends_s = asyncio.get_running_loop().time() - 0.001
+    assert [each.offset for each in consumer._taken(10)] == [1]
+
+
+async def test_an_iteration_of_a_consumer_that_was_not_started_says_so() -> None:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    with pytest.raises(ClosedError):
+        await anext(consumer)
