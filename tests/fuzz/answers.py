@@ -15,10 +15,11 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledger.v1 import broker_pb2
 from tests.fuzz.callers import Caller
+from tests.fuzz.methods import path_of
 
 FRONT_DEFECTS = (pb.Code.Name(pb.INTERNAL_ERROR), pb.Code.Name(pb.INTERNAL_SERVER_ERROR))
 FRONT_UNPROVEN = pb.Code.Name(pb.UNAUTHORIZED)
-_FETCH = "ledger.v1.Broker.Fetch"
+_FETCH = "/ledger.v1.Broker/Fetch"
 
 
 def ended_with(caller: Caller, method: MethodDescriptor, answers: Sequence[bytes]) -> tuple[str, str]:
@@ -29,7 +30,7 @@ def ended_with(caller: Caller, method: MethodDescriptor, answers: Sequence[bytes
         topics = {each.message.topic.name for each in told if hasattr(each, "message") and each.HasField("message")}
         # MULTIPLE_RESULTS: at least a part has succeeded, or fails in another way.
         status = "OK" if not codes or codes[0] in (pb.OK, pb.MULTIPLE_RESULTS) else pb.Code.Name(codes[0])
-    elif method.full_name == _FETCH:
+    elif path_of(method) == _FETCH:
         fetched = broker_pb2.FetchResponse.FromString(answers[0]).queues
         status, topics = "OK", {queue.topic_id for queue in fetched if queue.batches}
     else:
