@@ -8,8 +8,9 @@ only in a certain form:
     names, or both                    one address for each queue, because most clients refuse several names
     Python's client with TLS          one address for each queue, because it finds no list of addresses in a certificate
 
-With one address for each queue, the queues of a topic take turns at the nodes. A client that repeats a send takes the
-next queue, and so another node.
+With one address for each queue, this address is that of the leader too. If one node leads all queues of a topic, the
+queues take turns at the nodes, because a client that repeats a send takes the next queue. A push consumer, which asks
+again for its assignment every few seconds, is always given the leader, which is alive.
 """
 
 from __future__ import annotations
@@ -53,18 +54,19 @@ def is_outside(access_point: pb.Endpoints, known: Mapping[int, RocketmqEndpoint]
     return bool(begun & (outside - inside))
 
 
-def endpoints_for(call: FrontCall, nodes: Mapping[int, HostPort], queue: int, leader: int) -> pb.Endpoints:
+def endpoints_for(call: FrontCall, nodes: Mapping[int, HostPort], turn: int, leader: int) -> pb.Endpoints:
     """Return the endpoints of a queue for the client that makes the call. `leader` is the node that leads the queue's
-    shard, as far as it is known."""
+    shard, as far as it is known. A client that takes one address gets that of the leader for turn 0, and those of the
+    other nodes for the turns after it."""
     addresses = [*nodes.values()]
     scheme = scheme_of(host for host, _ in addresses)
+    # Most clients use the first address that answers. While no leader is known, clients share the nodes.
+    first = xxhash.xxh3_64_intdigest(call.client_id.encode()) % len(addresses)
+    if leader in nodes:
+        first = addresses.index(nodes[leader])
     if scheme == pb.DOMAIN_NAME or (call.is_tls and call.is_python):
-        addresses = [addresses[queue % len(addresses)]]
+        addresses = [addresses[(first + turn) % len(addresses)]]
     elif len(addresses) > 1:
-        # Most clients use the first address that answers. While no leader is known, clients share the nodes.
-        first = xxhash.xxh3_64_intdigest(call.client_id.encode()) % len(addresses)
-        if leader in nodes:
-            first = addresses.index(nodes[leader])
         addresses = [*addresses[first:], *addresses[:first]]
         if call.is_node_js:
             return pb.Endpoints(scheme=scheme, addresses=[_for_grpc_js(scheme, addresses)])

@@ -42,12 +42,15 @@ async def query_route(
     topic = await routed_topic(cluster, request.topic)
     addresses = addresses_for(call, request.endpoints, cluster)
     response = service_pb2.QueryRouteResponse(status=ok())
+    # A client that repeats a send takes the next queue, which must lead it to another node. If one node leads all
+    # queues, they take turns at the nodes.
+    takes_turns = len({cluster.routes.table.leader_node(shard) for shard in topic.shards}) == 1
     for queue, shard in enumerate(topic.shards):
         response.message_queues.add(
             topic=request.topic,
             id=queue,
             permission=pb.READ_WRITE,
-            broker=broker_of(call, addresses, cluster, shard, queue),
+            broker=broker_of(call, addresses, cluster, shard, queue if takes_turns else 0),
             accept_message_types=accepted_types(topic),
         )
     return response
@@ -61,13 +64,13 @@ async def query_assignment(
     topic = await routed_topic(cluster, request.topic)
     addresses = addresses_for(call, request.endpoints, cluster)
     response = service_pb2.QueryAssignmentResponse(status=ok())
-    for place, shard in enumerate(dict.fromkeys(topic.shards)):
+    for shard in dict.fromkeys(topic.shards):
         response.assignments.add().message_queue.CopyFrom(
             pb.MessageQueue(
                 topic=request.topic,
                 id=topic.shards.index(shard) if by_key else ALL_QUEUES,
                 permission=pb.READ_WRITE,
-                broker=broker_of(call, addresses, cluster, shard, place),
+                broker=broker_of(call, addresses, cluster, shard, 0),
                 accept_message_types=accepted_types(topic),
             )
         )
@@ -84,10 +87,11 @@ def addresses_for(call: FrontCall, access_point: pb.Endpoints, cluster: ClusterC
 
 
 def broker_of(
-    call: FrontCall, addresses: Mapping[int, HostPort], cluster: ClusterClient, shard: int, queue: int
+    call: FrontCall, addresses: Mapping[int, HostPort], cluster: ClusterClient, shard: int, turn: int
 ) -> pb.Broker:
+    """Return the broker of a queue. With a larger `turn`, a client that takes one address gets another one."""
     table = cluster.routes.table
-    endpoints = endpoints_for(call, addresses, queue, table.leader_node(shard))
+    endpoints = endpoints_for(call, addresses, turn, table.leader_node(shard))
     return pb.Broker(name=f"{table.cluster}{_SEPARATOR}{shard}", id=0, endpoints=endpoints)
 
 

@@ -14,11 +14,11 @@ NAMES: list[HostPort] = [("a.example", 8081), ("b.example", 8082)]
 
 
 def given(
-    language: str, addresses: list[HostPort], *, is_tls: bool = False, queue: int = 0, leader: int = 0
+    language: str, addresses: list[HostPort], *, is_tls: bool = False, turn: int = 0, leader: int = 0
 ) -> list[HostPort]:
     """Return the addresses that a client gets from a cluster whose nodes, from 1 on, have these addresses."""
     call = FrontCall("client@1", language, ANYBODY, is_tls, "ipv4:10.0.0.9:1", 3.0)
-    endpoints = endpoints_for(call, dict(enumerate(addresses, 1)), queue, leader)
+    endpoints = endpoints_for(call, dict(enumerate(addresses, 1)), turn, leader)
     return [(address.host, address.port) for address in endpoints.addresses]
 
 
@@ -39,15 +39,20 @@ def test_node_js_gets_all_nodes_in_one_address(is_tls: bool) -> None:
     assert sorted(text.removeprefix("ipv4:").split(",")) == [f"{host}:{port}" for host, port in NODES]
 
 
-def test_python_with_tls_gets_another_node_for_each_queue() -> None:
+def test_python_with_tls_gets_the_leader_and_another_node_for_each_further_queue() -> None:
     """gRPC compares a certificate with the whole text of a list of addresses, and so refuses every certificate."""
-    assert [given("PYTHON", NODES, is_tls=True, queue=queue) for queue in range(4)] == [
-        [NODES[at]] for at in (0, 1, 2, 0)
+    assert [given("PYTHON", NODES, is_tls=True, turn=turn, leader=2) for turn in range(4)] == [
+        [NODES[at]] for at in (1, 2, 0, 1)
     ]
 
 
 def test_names_are_given_one_for_each_queue() -> None:
-    assert [given("JAVA", NAMES, queue=queue) for queue in range(3)] == [[NAMES[0]], [NAMES[1]], [NAMES[0]]]
+    assert [given("JAVA", NAMES, turn=turn, leader=1) for turn in range(3)] == [[NAMES[0]], [NAMES[1]], [NAMES[0]]]
+
+
+def test_a_client_gets_one_node_while_no_leader_is_known() -> None:
+    ((*first,), (*second,)) = (given("JAVA", NAMES, turn=turn) for turn in range(2))
+    assert sorted((*first, *second)) == NAMES
 
 
 def test_the_scheme_says_what_the_addresses_are() -> None:
