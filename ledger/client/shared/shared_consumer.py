@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import os
 import random
@@ -28,6 +27,7 @@ from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.assigned_queues import prepare_retries
+from ledger.client.group.push_consumer import is_async
 from ledger.client.records import Received
 from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.lease_keeper import LeaseKeeper
@@ -345,24 +345,37 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     ) -> None:
         """Call `listener` for each message, up to `concurrency` at a time, until the consumer is stopped. A message is
         acknowledged when the call returns. If the call raises an exception, the message is handed out again after
-        `retry_delay_ms`. Leases are extended while calls run. A plain function is called in another thread."""
+        `retry_delay_ms`. Leases are extended while calls run. A plain function is called in another thread.
+
+        Raises LedgerError if messages cannot be received, acknowledged or given up: calls that run are then cancelled,
+        and their messages are handed out again after their leases."""
         if not 1 <= concurrency <= MAX_RECEIVED:
             raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
 
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._consume(listener, concurrency, retry_delay_ms, group)
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _consume(
+        self, listener: SharedListener[Received], concurrency: int, retry_delay_ms: int, group: asyncio.TaskGroup
+    ) -> None:
         calls: set[asyncio.Task[None]] = set()
-        async with asyncio.TaskGroup() as group:
-            while not self._is_ending:
-                if len(calls) >= concurrency:
-                    await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-                    continue
-                try:
-                    messages = await self.receive(concurrency - len(calls))
-                except ClosedError:
-                    break
-                for message in messages:
-                    call = group.create_task(self._call(listener, message, retry_delay_ms))
-                    calls.add(call)
-                    call.add_done_callback(calls.discard)
+        while self._reads_on():
+            if len(calls) >= concurrency:
+                await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            try:
+                messages = await self.receive(concurrency - len(calls))
+            except ClosedError:
+                if self._reads_on():
+                    raise
+                break
+            for message in messages:
+                call = group.create_task(self._call(listener, message, retry_delay_ms))
+                calls.add(call)
+                call.add_done_callback(calls.discard)
 
     async def _call(
         self,
@@ -372,8 +385,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     ) -> None:
         self._keeper.keep([message])
         try:
-            if inspect.iscoroutinefunction(listener):
-                await listener(message)
+            if is_async(listener):
+                await cast("Awaitable[object]", listener(message))
             else:
                 await asyncio.to_thread(listener, message)
         except Exception as error:

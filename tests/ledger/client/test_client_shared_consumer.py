@@ -25,8 +25,8 @@ def message(offset: int, value: bytes = b"1") -> SharedMessage[bytes]:
 class Consumer(AsyncSharedConsumer[Any]):
     """A consumer whose receives get what the test says, or raise an error."""
 
-    def __init__(self, *receives: Sequence[SharedMessage[Any]] | BaseException, **options: Any) -> None:
-        super().__init__("orders", group="work", bootstrap_servers="n1:1", **options)
+    def __init__(self, *receives: Sequence[SharedMessage[Any]] | BaseException) -> None:
+        super().__init__("orders", group="work", bootstrap_servers="n1:1")
         self.receives = list(receives)
         self.acknowledged: list[list[int]] = []
 
@@ -37,6 +37,21 @@ class Consumer(AsyncSharedConsumer[Any]):
         if isinstance(result, BaseException):
             raise result
         return list(result)
+
+    async def ack(self, messages: Any) -> int:
+        self.acknowledged.append([messages.offset])
+        return 1
+
+
+class Listener:
+    """An object whose calls are coroutines."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    async def __call__(self, message: SharedMessage[Any]) -> None:
+        await asyncio.sleep(0)
+        self.heard.append(message.offset)
 
 
 @pytest.mark.parametrize("error", [UnavailableError("no leader"), ValueError("no JSON"), asyncio.CancelledError()])
@@ -83,3 +98,22 @@ async def test_an_iteration_of_a_consumer_that_was_not_started_says_so() -> None
     consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
     with pytest.raises(ClosedError):
         await anext(consumer)
+
+
+async def test_an_object_with_a_coroutine_method_is_a_listener() -> None:
+    consumer, listener = Consumer([message(1)], UnavailableError("no leader")), Listener()
+    with pytest.raises(UnavailableError):  # the second receive comes after the first call
+        await consumer.consume(listener)
+    assert listener.heard == [1]
+    assert consumer.acknowledged == [[], [1], []]
+
+
+async def test_an_error_of_a_receive_ends_consuming_with_this_error() -> None:
+    with pytest.raises(UnavailableError, match="no leader"):
+        await Consumer(UnavailableError("no leader")).consume(lambda _: None)
+
+
+async def test_consuming_without_a_start_says_so() -> None:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    with pytest.raises(ClosedError, match="not started"):
+        await consumer.consume(lambda _: None)
