@@ -30,6 +30,8 @@ TRANSACTION_PROGRAMS = (0, 0, 0, 2, 3)
 SHARED_MEMBERS = (0, 0, 0, 2, 4)
 # Programs that send requests; a stack run draws one of these numbers.
 REQUESTERS = (0, 0, 0, 0, 1, 2)
+# Shares of the producers whose messages have ids; a stack run draws one of these.
+NAMED_SHARES = (0.0, 0.0, 0.0, 0.5, 1.0)
 NEVER_MS = 1 << 40
 # Share of the seeds that have four or five nodes, beside those that draw so many anyway.
 MORE_VOTERS = 0.2
@@ -93,7 +95,7 @@ class Options:
     shared_filters: bool = False
     # Programs that send requests and wait for replies (chaos/sim/requests).
     requesters: int = 0
-    # The share of producers whose messages have ids. No run draws it: a test sets it.
+    # The share of producers whose messages have ids.
     named_share: float = 0.0
 
     @property
@@ -203,6 +205,9 @@ def draw(seed: int, wishes: Wishes) -> Options:
         shared_by_key=Random(f"{seed}/shared by key").random() < 0.5,
         shared_filters=Random(f"{seed}/shared filter").random() < 0.4,
         requesters=requesters,
+        named_share=0.0
+        if old_programs or wishes.world != STACK
+        else Random(f"{seed}/message ids").choice(NAMED_SHARES),
     )
 
 

@@ -8,6 +8,7 @@ Read the modules of this package in this order:
     node_transport.py     replaces the transport of a node
     node_worker.py        replaces the worker threads of a node
     workload.py           the clients
+    named_sends.py        messages with ids, which are sent again
     workload_history.py   checks the results that clients received
     deliveries.py         checks the messages that consumers received
     cluster_operator.py   changes members, adds shards and queues

@@ -19,6 +19,7 @@ from typing import Any
 
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
+from chaos.sim.stack.named_sends import FORGETTING, NamedSends
 from chaos.sim.stack.node import FIRST_CLIENT
 from chaos.sim.stack.shared_load import SharedProgram
 from chaos.sim.stack.shared_truth import SharedTruth
@@ -58,12 +59,6 @@ TAGS = (None, None, "other", "other", "tag")
 # How many producers give messages look-up keys, and how many of these keys are in use.
 LOOK_UP_PRODUCERS = 0.5
 LOOK_UP_KEYS = 20
-# How often a message with an id is sent again, and within which time.
-SENT_AGAIN = 0.5
-AGAIN_WITHIN_S = 20.0
-# With these faults, a message that is sent again can be stored again: its id is too old by the clock of the shard, or
-# its topic is another one.
-FORGETTING = ("clock_jump", "clock_leap", "clocks_leap_under_leases", "isolate_with_client", "target_deleted")
 # The share of the sends with delivery times after which messages are cancelled.
 CANCELS = 0.3
 # How long a send of a program whose rights come and go may take. All sends of a transaction together take less time
@@ -267,6 +262,9 @@ class LoadProducer:
         self._ids = load.options.chance(f"message ids {process.number}")
         kinds = {kind for kind, _ in load.options.strengths}
         self._has_ids = self._ids.random() < load.options.named_share and kinds.isdisjoint(FORGETTING)
+        self._named = NamedSends(
+            process.number, load.options.queues, self._ids, load.history, self._started, surely_failed
+        )
         self._calls = 0
         # Number of messages without a result.
         self._open = 0
@@ -352,35 +350,10 @@ class LoadProducer:
         self._settle(messages, places, error)
 
     async def _send_named(self, producer: AsyncProducer) -> None:
-        """Send a message with an id, perhaps twice. Another producer sends it again, so only the id shows that it is
-        the same message. The history knows one message, so it must be in the log once."""
-        random, history = self._ids, self._load.history
-        topic = random.choice(self._load.topics)
-        key = b"%d" % random.randrange(8) if random.random() < 0.5 else None
-        # Otherwise producers with different selectors, or with more queues, would choose different queues.
-        queue = random.randrange(self._load.options.queues)
         self._calls += 1
         self._open += 1
-        sent = history.send(self.process.number, topic, NO_ORDER)
-        value = sent.name + b":" + bytes(random.choice((0, 10, 100, 700)))
-        tries = [producer]
-        if random.random() < SENT_AGAIN:
-            tries.append(await self._started())
-        results: list[MessagePlace | LedgerError] = []
-        for number, each in enumerate(tries):
-            if number:
-                await asyncio.sleep(random.uniform(0, AGAIN_WITHIN_S) if random.random() < 0.5 else 0)
-            try:
-                receipt = await each.send(topic, value, key=key, queue=queue, message_id=sent.name)
-                results.append(MessagePlace(topic, receipt.queue, receipt.offset))
-            except LedgerError as error:
-                results.append(error)
-        for other in tries[1:]:
-            await other.stop()
-        places = [each for each in results if isinstance(each, MessagePlace)]
-        errors = [each for each in results if isinstance(each, LedgerError)]
-        doubtful = [each for each in errors if not surely_failed(each)]
-        self._settle([sent], places[-1:], None if places else (doubtful or errors)[0])
+        await self._named.send(producer, self._ids.choice(self._load.topics))
+        self._open -= 1
 
     def _tagged(self, values: list[bytes]) -> list[bytes] | list[OutgoingMessage[bytes]]:
         """Return the values, or, for a producer that tags the messages of a send_many, messages with these values."""

@@ -97,12 +97,14 @@ class LoadHistory:
         """Record that a client sends a message with this name to a topic that the consumers of the load do not read."""
         self._doomed.add(name)
 
-    def acknowledged(self, sent: SentMessage, place: MessagePlace) -> None:
+    def acknowledged(self, sent: SentMessage, *places: MessagePlace) -> None:
+        """Record the results of all sends of a message. A message that is sent again has several."""
         self._settle(sent, SendOutcome.OK)
-        if sent.place != place:
-            self._fail(
-                "acknowledged is committed", f"{sent} was acknowledged at {place}, but committed at {sent.place}"
-            )
+        for place in places:
+            if sent.place != place:
+                self._fail(
+                    "acknowledged is committed", f"{sent} was acknowledged at {place}, but committed at {sent.place}"
+                )
 
     def scheduled(self, sent: SentMessage) -> None:
         """Record that a message with a delivery time was acknowledged. It may wait, and it has no place then."""

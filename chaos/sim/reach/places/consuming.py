@@ -1,4 +1,4 @@
-"""Places of consumer groups, fencing, moved messages, tags, producers, and feature levels."""
+"""Places of consumer groups, fencing, moved messages, tags, producers, message ids, and feature levels."""
 
 from __future__ import annotations
 
@@ -58,6 +58,13 @@ PLACES = (
     Place("producer: the result of a repeat is not remembered any more", f"{SEQUENCE}.check", "return Forgotten",
           protocol=100, stack=RARE),
     Place("producer: a batch leaves a gap", f"{SEQUENCE}.check", "return SequenceGap", protocol=50, stack=200),
+
+    Place("message ids: the first send of an id is under way", "ledger.broker.produce.id_admission:check_ids",
+          "raise BusyError", stack=RARE),
+    Place("message ids: all messages of a batch are known", "ledger.broker.produce.id_admission:check_ids",
+          "repeats =", "len(known) == len(ids)", stack=RARE),
+    Place("message ids: some messages of a batch are known", "ledger.broker.produce.id_admission:check_ids",
+          "repeats =", "len(known) < len(ids)", stack=RARE),
 
     Place("level: a feature level is raised", "ledger.state.machine:State._raise_feature_level",
           "self.feature_level = max", "level > self.feature_level", stack=30),
