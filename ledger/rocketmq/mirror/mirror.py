@@ -10,7 +10,7 @@ from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.producer import AsyncProducer
 from ledger.rocketmq.mirror.mirror_tally import MirrorTally
 from ledger.rocketmq.mirror.source_connection import SourceConnection
-from ledger.rocketmq.mirror.source_copier import RECEIVES, CopyParts, SourceCopier
+from ledger.rocketmq.mirror.source_copier import CopyParts, SourceCopier
 from ledger.rocketmq.mirror.source_routes import SourceBroker, SourceRoute, check_source_group, query_source_route
 from ledger.rocketmq.mirror.source_settings import MirrorError, SourceAddress, SourceSettings
 
@@ -106,15 +106,15 @@ class Mirror:
                 await copier.finish(FINISH_S)
             for broker in route.brokers:
                 if (topic, broker) not in self._copiers:
-                    self._copiers[topic, broker] = self._started(topic, broker, 1 if route.takes_groups else RECEIVES)
+                    self._copiers[topic, broker] = self._started(topic, broker)
             await asyncio.sleep(ROUTE_S)
 
-    def _started(self, topic: str, broker: SourceBroker, receives: int) -> tuple[SourceCopier, asyncio.Task[None]]:
+    def _started(self, topic: str, broker: SourceBroker) -> tuple[SourceCopier, asyncio.Task[None]]:
         def connection(turn: int) -> SourceConnection:
             return self._connection(broker.addresses[turn % len(broker.addresses)])
 
         copier = SourceCopier(topic, self._topics[topic], broker, self._parts, connection)
-        task = asyncio.create_task(copier.run(receives), name=f"copies of {topic} from {broker.name}")
+        task = asyncio.create_task(copier.run(), name=f"copies of {topic} from {broker.name}")
         task.add_done_callback(self._ended)
         return copier, task
 

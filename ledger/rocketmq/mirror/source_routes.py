@@ -23,11 +23,10 @@ class SourceBroker:
 
 @dataclass(frozen=True, slots=True)
 class SourceRoute:
-    """The brokers of a topic. `takes_groups`: its messages may have message groups, so their order counts."""
+    """The brokers of a topic, and how many queues it has. `only_groups`: all its messages have message groups."""
 
     brokers: tuple[SourceBroker, ...]
     queues: int
-    takes_groups: bool
     only_groups: bool
 
 
@@ -64,7 +63,6 @@ def source_route(answer: service_pb2.QueryRouteResponse, settings: SourceSetting
             for name, queue in sorted(firsts.items())
         ),
         len(queues),
-        takes_groups=not types or pb.FIFO in types,
         only_groups=types == {pb.FIFO},
     )
 

@@ -82,13 +82,12 @@ def test_each_broker_is_asked_at_its_own_address_first() -> None:
     )
     assert [each.name for each in route.brokers] == ["a", "b"]
     assert [str(each) for each in route.brokers[1].addresses] == ["10.0.0.2:8081", "10.0.0.1:8081", "10.0.0.9:8081"]
-    assert (route.queues, route.takes_groups, route.only_groups) == (3, True, True)
+    assert (route.queues, route.only_groups) == (3, True)
 
 
-def test_a_topic_without_message_groups_may_be_received_in_parallel() -> None:
-    assert not route_of(queue("a", 0, "10.0.0.1", pb.NORMAL)).takes_groups
-    assert route_of(queue("a", 0, "10.0.0.1", pb.NORMAL, pb.FIFO)).takes_groups
-    assert route_of(queue("a", 0, "10.0.0.1")).takes_groups
+def test_a_topic_that_takes_other_messages_too_has_no_order() -> None:
+    assert not route_of(queue("a", 0, "10.0.0.1", pb.NORMAL, pb.FIFO)).only_groups
+    assert not route_of(queue("a", 0, "10.0.0.1")).only_groups
 
 
 def test_a_topic_without_readable_queues_is_told() -> None:
