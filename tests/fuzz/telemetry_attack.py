@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from tests.cluster.rocketmq_stubs import producer_settings, resource
@@ -23,6 +24,8 @@ _PATH = "/apache.rocketmq.v2.MessagingService/Telemetry"
 # Streams at the same time, and how long one lives.
 _STREAMS = 60
 _STREAM_S = 4.0
+# What the allocator of a node may keep of them: a command and an answer of each stream.
+KEPT_BYTES = 2 * _STREAMS * MAX_SETTINGS_BYTES
 _SETTINGS = producer_settings(*["prey"] * 200)
 _LARGE = pb.Settings(
     client_type=pb.PRODUCER,

@@ -40,7 +40,7 @@ from tests.fuzz.http_attack import HttpAttack
 from tests.fuzz.methods import methods, name_server_methods, path_of, rocketmq_methods
 from tests.fuzz.name_server import name_server, routes_of
 from tests.fuzz.rocketmq_callers import Vault, front_callers
-from tests.fuzz.telemetry_attack import TelemetryAttack
+from tests.fuzz.telemetry_attack import KEPT_BYTES, TelemetryAttack
 
 REPLAY = os.environ.get("FUZZ_REPLAY", "")
 # A caller of its own has connections of its own.
@@ -89,11 +89,15 @@ async def prepare_prey(bootstrap: str, admin: AsyncAdmin, options: SecurityOptio
 
 
 async def strike(
-    cluster: str, attacks: Sequence[Attack | HttpAttack | TelemetryAttack], pids: Sequence[int | None], share: float
+    cluster: str,
+    attacks: Sequence[Attack | HttpAttack | TelemetryAttack],
+    pids: Sequence[int | None],
+    share: float,
+    more_bytes: int = 0,
 ) -> None:
     """Attack for a share of the time, or send the calls of the defects again."""
     if not REPLAY:
-        await attack(pids, [each.run() for each in attacks], share * SECONDS)
+        await attack(pids, [each.run() for each in attacks], share * SECONDS, more_bytes)
         return
     for each in attacks:
         if isinstance(each, Attack):
@@ -253,10 +257,10 @@ async def attack_secured(cluster: DevCluster, load: Load) -> None:
         telemetry = TelemetryAttack("secured", clients)
         before = await rights_of(admin, vault)
         async with load:
+            # For its first clients and streams a front takes memory that it keeps. For later ones it keeps no more.
+            await flood([over_rocketmq.run(), telemetry.run()], 0 if REPLAY else 0.15 * SECONDS)
             await strike("secured", [without_rights, over_http, over_rocketmq], pids, 0.35)
-            # For the first streams a process takes memory that it keeps for later ones. It keeps no more for these.
-            await flood([telemetry.run()], 0 if REPLAY else 0.1 * SECONDS)
-            await strike("secured", [telemetry], pids, 0.1)
+            await strike("secured", [telemetry], pids, 0.1, KEPT_BYTES)
             await kept.check(admin)
             assert await rights_of(admin, vault) == before, "a caller without the right changed something"
             administrator = Caller("administrator", secured.open, secured.addresses, prove=secured.prove_administrator)
