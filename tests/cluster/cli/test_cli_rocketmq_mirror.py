@@ -14,9 +14,9 @@ import pytest
 from ledgermq import AsyncAdmin
 from tests.cluster.cli.command import run, start
 from tests.cluster.fleet import Fleet
-from tests.cluster.node.test_node_rocketmq_access import client_of, fleet, secret_of, signed
+from tests.cluster.node.test_node_rocketmq_access import client_of, fleet, secret_of
 from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient
+from tests.cluster.rocketmq_stubs import RawClient, signed
 from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
