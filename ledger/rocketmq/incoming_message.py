@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from ledger.batch import DecidedColumn
 from ledger.client.records import Message
 from ledger.retries import DEAD_LETTERS
 from ledger.rocketmq import headers as names
@@ -22,13 +21,13 @@ TRANSACTION_ID = "__transactionId__"
 
 @dataclass(frozen=True, slots=True)
 class FrontDelivery:
-    """How a message is handed out. `invisible_ms` is the length of the lease. `decided` names the transaction that has
-    committed the message, if one has, and `topic_id` is the topic of the message."""
+    """How a message is handed out. `invisible_ms` is the length of the lease. `transaction` is the shard and
+    the number of the transaction that has committed the message, if one has. `topic_id` is the topic of the message."""
 
     attempt: int
     handle: str
     invisible_ms: int
-    decided: DecidedColumn | None = None
+    transaction: tuple[int, int] | None = None
     topic_id: int = 0
 
 
@@ -68,9 +67,9 @@ def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: Fron
         system.delivery_attempt = delivery.attempt
         system.receipt_handle = delivery.handle
         system.invisible_duration.FromMilliseconds(delivery.invisible_ms)
-        if (decided := delivery.decided) is not None and system.message_type == pb.TRANSACTION and not decided.dead:
+        if delivery.transaction is not None and system.message_type == pb.TRANSACTION:
             # A transaction of a RocketMQ client has one message, so it began in the topic of this message.
-            properties[TRANSACTION_ID] = str(TransactionId(delivery.topic_id, decided.shard, decided.transaction))
+            properties[TRANSACTION_ID] = str(TransactionId(delivery.topic_id, *delivery.transaction))
     return pb.Message(topic=topic, user_properties=properties, system_properties=system, body=message.value)
 
 

@@ -258,7 +258,9 @@ class FrontReceiving:
                 handle = ReceiptHandle.of(
                     wanted.group, message.lease, 0 if wanted.invisible_ms is None else now_ms + left_ms
                 )
-                delivery = FrontDelivery(message.attempt, str(handle), left_ms, message.decided, message.lease.topic_id)
+                delivery = FrontDelivery(
+                    message.attempt, str(handle), left_ms, message.transaction, message.lease.topic_id
+                )
                 answer = incoming_message(message, request.message_queue.topic, delivery)
                 await context.write(service_pb2.ReceiveMessageResponse(message=answer))
                 given += 1

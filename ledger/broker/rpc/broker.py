@@ -83,7 +83,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             await context.abort(StatusCode.RESOURCE_EXHAUSTED, reason)
         self._streams += 1
         try:
-            await serve_produce(self.batches_of(client_of(context)), context, self.produce_load)
+            client = client_of(context) if self._quotas.produce.is_set else ""
+            await serve_produce(self.batches_of(client), context, self.produce_load)
         finally:
             self._streams -= 1
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from ledger.batch import DecidedColumn, decided_column
+from ledger.batch import decided_column
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message, Received
 from ledger.errors import CorruptBatchError
@@ -38,8 +38,8 @@ class SharedMessage(Message[Received]):
     ends_s: float
     # When the request that leased the message was sent, by the same clock. The lease did not begin before.
     asked_s: float
-    # What the batch says about the transaction that has committed the message, or None.
-    decided: DecidedColumn | None = None
+    # The shard and the number of the transaction that has committed the message, or None.
+    transaction: tuple[int, int] | None = None
 
 
 class SentChange(NamedTuple):
@@ -86,8 +86,8 @@ def leased_messages(
         leased: SharedMessage[bytes] = SharedMessage._make(message)
         leased.lease = MessageLease(shard, wire.topic_id, wire.queue, message.offset, wire.lease, wire.resets)
         leased.attempt, leased.asked_s, leased.ends_s = attempt, asked_s, ends_s
-        if decided is not None:
-            leased.decided = decided
+        if decided is not None and not decided.dead:
+            leased.transaction = decided.shard, decided.transaction
         found.append(leased)
     return found
 
@@ -96,7 +96,7 @@ def with_value(message: SharedMessage[bytes], deserializer: Callable[[bytes], An
     """Return the message with the value that the deserializer makes."""
     changed: SharedMessage[Any] = SharedMessage._make((*message[:6], deserializer(message.value), *message[7:]))
     changed.lease, changed.attempt = message.lease, message.attempt
-    changed.asked_s, changed.ends_s, changed.decided = message.asked_s, message.ends_s, message.decided
+    changed.asked_s, changed.ends_s, changed.transaction = message.asked_s, message.ends_s, message.transaction
     return changed
 
 

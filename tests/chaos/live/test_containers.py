@@ -146,6 +146,7 @@ class Listener:
         pass
 
 
+@pytest.mark.timeout(400)  # beside other runs in containers, the clients need minutes to read everything back
 def test_a_secured_run_in_containers_is_valid(node_image: str, tmp_path: Path) -> None:
     options = ChaosOptions(
         "docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1, secure=True
