@@ -5,6 +5,7 @@
     output.py     tables, JSON and sentences for the terminal
     failure.py    which errors are printed as one sentence
     question.py   asks the user before data is deleted
+    progress_line.py  a line of progress on a terminal
     stopping.py   ends a command on Ctrl-C and on SIGTERM
     completion.py completes commands and names in a shell
 

@@ -143,7 +143,6 @@ class _OwnContext:
     """The node's end: what its methods use of a gRPC context."""
 
     def __init__(self, requests: asyncio.Queue[Any], responses: asyncio.Queue[Any]) -> None:
-        self._requests = requests
         self.read = requests.get
         self.write = responses.put
         self.status = (StatusCode.OK, "")

@@ -40,8 +40,8 @@ from raft.transport.streams import server_options
 
 log = logging.getLogger("ledgermq.node")
 
-# Opens a stream for a caller.
-OwnStreams = Callable[[Callable[[], Caller]], Any]
+# Opens a stream to this node for a caller.
+OpenOwnStream = Callable[[Callable[[], Caller]], Any]
 
 
 class RocketmqPorts:
@@ -56,11 +56,11 @@ class RocketmqPorts:
         addresses: Callable[[], Mapping[int, str]],
         dialer: Dialer,
         watch: CertificateWatch | None,
-        own_streams: Mapping[str, OwnStreams],
+        own_streams: Mapping[str, OpenOwnStream],
     ) -> None:
         """`addresses()` returns the address of each node of the cluster, and `dialer` opens channels to them. `watch`
-        has the certificates; None: no TLS. `own_streams` open streams to this node itself, by the
-        name of the method."""
+        has the certificates; None: no TLS. `own_streams` open streams to this node itself, by the name of the
+        method."""
         self._settings = settings
         self._runtime = runtime
         self._watch = watch
@@ -155,7 +155,7 @@ def _environment(
     dialer: Dialer,
     addresses: Callable[[], Mapping[int, str]],
     node: int,
-    own_streams: Mapping[str, OwnStreams],
+    own_streams: Mapping[str, OpenOwnStream],
     caller: Caller,
 ) -> Environment:
     """Return the environment of native clients of this node that act for a caller: every call names the caller, whose

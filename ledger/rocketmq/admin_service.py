@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from grpc import StatusCode
@@ -9,7 +10,7 @@ from grpc import StatusCode
 from ledger.rocketmq.administration import describe_group_accumulation, describe_topic_status, reset_group_offset
 from ledger.rocketmq.calls import Context
 from ledger.rocketmq.refusals import FrontRefusal
-from ledger.rocketmq.service import FrontService, Work
+from ledger.rocketmq.service import FrontService
 from ledger.rocketmq.v2 import admin_pb2, admin_pb2_grpc
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
@@ -48,49 +49,36 @@ class AdminFront(FrontService, admin_pb2_grpc.AdminServicer):
         # The answer has no status that could say it.
         await context.abort(StatusCode.UNIMPLEMENTED, "a node's log level is its setting `log_level`")
 
-    async def ListSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.ListSubscriptionResponse, _refused("ledgermq group describe"))
 
-    async def DescribeSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.DescribeSubscriptionResponse, _refused("ledgermq group describe"))
-
-    async def DeleteSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.DeleteSubscriptionResponse, _refused("ledgermq group delete"))
-
-    async def ListConsumerConnection(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(
-            context, admin_pb2.ListConsumerConnectionResponse, _refused("ledgermq group describe")
-        )
-
-    async def QueryMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.ListMessageResponse, _refused("ledgermq message query"))
-
-    async def PrintThreadStackTrace(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.PrintThreadStackTraceResponse, _refused())
-
-    async def VerifyMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.VerifyMessageResponse, _refused())
-
-    async def AdminSendMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.AdminSendMessageResponse, _refused("ledgermq produce"))
-
-    async def GetConsumerRunningInfo(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.GetConsumerRunningInfoResponse, _refused())
-
-    async def GetTopicRoute(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.GetTopicRouteResponse, _refused("ledgermq topic describe"))
-
-    async def QueryTimeSpan(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.QueryTimeSpanResponse, _refused("ledgermq group describe"))
-
-    async def GetProxyRuntimeStats(self, request: Any, context: Context) -> Any:  # noqa: N802
-        return await self._answer(context, admin_pb2.GetProxyRuntimeStatsResponse, _refused("the metrics of a node"))
+# The methods that the cluster refuses: the type of the answer, and what tells or does the same.
+_REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
+    "ListSubscription": (admin_pb2.ListSubscriptionResponse, "ledgermq group describe"),
+    "DescribeSubscription": (admin_pb2.DescribeSubscriptionResponse, "ledgermq group describe"),
+    "DeleteSubscription": (admin_pb2.DeleteSubscriptionResponse, "ledgermq group delete"),
+    "ListConsumerConnection": (admin_pb2.ListConsumerConnectionResponse, "ledgermq group describe"),
+    "QueryMessage": (admin_pb2.ListMessageResponse, "ledgermq message query"),
+    "PrintThreadStackTrace": (admin_pb2.PrintThreadStackTraceResponse, ""),
+    "VerifyMessage": (admin_pb2.VerifyMessageResponse, ""),
+    "AdminSendMessage": (admin_pb2.AdminSendMessageResponse, "ledgermq produce"),
+    "GetConsumerRunningInfo": (admin_pb2.GetConsumerRunningInfoResponse, ""),
+    "GetTopicRoute": (admin_pb2.GetTopicRouteResponse, "ledgermq topic describe"),
+    "QueryTimeSpan": (admin_pb2.QueryTimeSpanResponse, "ledgermq group describe"),
+    "GetProxyRuntimeStats": (admin_pb2.GetProxyRuntimeStatsResponse, "the metrics of a node"),
+}
 
 
-def _refused(instead: str = "") -> Work[Any]:
+def _refusing(answer: Callable[..., Any], instead: str) -> Callable[[AdminFront, Any, Context], Awaitable[Any]]:
+    """Return the method that refuses its requests."""
     advice = f": use {instead}" if instead else ""
 
     async def refuse(*_: Any) -> Any:
         raise FrontRefusal(pb.NOT_IMPLEMENTED, f"this cluster does not serve the method{advice}")
 
-    return refuse
+    async def method(self: AdminFront, request: Any, context: Context) -> Any:
+        return await self._answer(context, answer, refuse)
+
+    return method
+
+
+for _name, _refused in _REFUSED.items():
+    setattr(AdminFront, _name, _refusing(*_refused))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from ledger.client.admin.consumer_group_records import QueueConsumption
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin
+from ledger.rocketmq.durations import time_ms
 from ledger.rocketmq.names import group_of, topic_of
 from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.refusals import FrontRefusal, ok
@@ -17,7 +18,6 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.topics import is_system_topic
 
 MAX_TOPICS = 1_000
-_LATEST_S = 253_402_300_799
 
 
 async def describe_topic_status(
@@ -76,7 +76,7 @@ async def reset_group_offset(
 ) -> admin_pb2.ResetGroupOffsetResponse:
     """Move a group to the first message of a topic that is not older than a time. Raises FrontRefusal, LedgerError."""
     told = request.reset_timestamp
-    if not request.HasField("reset_timestamp") or not 0 <= told.seconds <= _LATEST_S or not 0 <= told.nanos < 10**9:
+    if not request.HasField("reset_timestamp") or time_ms(told) is None:
         raise FrontRefusal(pb.BAD_REQUEST, "the time of the reset is missing, or is no time")
     topic = await routed_topic(clients.cluster, request.topic)
     to = datetime.fromtimestamp(told.seconds, UTC).replace(microsecond=told.nanos // 1_000)

@@ -1,7 +1,7 @@
-"""Lets the requests of many clients go on together.
+"""Lets the requests of many clients begin together, so that they share entries of the log.
 
 An entry of the log costs nearly the same with one message as with many, but gRPC hands over the requests of clients one
-by one. So while many requests are under way, a request waits for others, and those that waited share entries:
+by one. So while many requests are under way, a request waits for others:
 
     ○ ○  ○ ○   ○ ○ ○ ○        . . .   ●●●●●●●●
     |── EACH_S for each ──|── LULL_S ──|   until none arrives any more, or the longest time is over

@@ -6,6 +6,11 @@ properties are headers. Their names begin with `%`, so they are no names of user
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ledger.limits import MAX_LOOK_UP_KEYS
+from ledger.rocketmq.v2 import definition_pb2 as pb
+
 # The id that the producer gave to the message.
 MESSAGE_ID = "%MESSAGE_ID"
 # The type of the message, such as "FIFO"; a message without this header is NORMAL.
@@ -22,3 +27,30 @@ PRIORITY = "%PRIORITY"
 KEYS = "%KEYS"
 
 RESERVED = "%"
+
+
+def reserved_headers(
+    *,
+    message_id: str,
+    kind: pb.MessageType,
+    born_host: bytes,
+    body_encoding: pb.Encoding,
+    trace: bytes,
+    priority: int | None,
+    keys: Sequence[str],
+) -> list[tuple[str, bytes]]:
+    """Return the reserved headers of a message. What is empty, None or the default has no header."""
+    found = [(MESSAGE_ID, message_id.encode())]
+    if kind != pb.NORMAL:
+        found.append((TYPE, pb.MessageType.Name(kind).encode()))
+    if born_host:
+        found.append((BORN_HOST, born_host))
+    if body_encoding == pb.GZIP:
+        found.append((ENCODING, b"GZIP"))
+    if trace:
+        found.append((TRACE, trace))
+    if priority is not None:
+        found.append((PRIORITY, b"%d" % priority))
+    if len(keys) > MAX_LOOK_UP_KEYS:
+        found.append((KEYS, " ".join(keys).encode()))
+    return found

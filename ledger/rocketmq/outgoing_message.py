@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ledger.limits import MAX_LOOK_UP_KEYS
 from ledger.rocketmq import headers as names
+from ledger.rocketmq.durations import LATEST_S, time_ms
 from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
@@ -24,7 +25,6 @@ MAX_GROUP_BYTES = 63
 MAX_MESSAGE_ID_BYTES = 255
 MAX_HOST_BYTES = 255
 MAX_TRACE_BYTES = 4 << 10
-_LATEST_S = 253_402_300_799
 
 # Names of properties that RocketMQ keeps for itself.
 _RESERVED_PROPERTIES = """
@@ -201,47 +201,41 @@ def _checked_properties(message: pb.Message, tag: str | None, keys: tuple[str, .
 def _reserved_headers(
     system: pb.SystemProperties, kind: pb.MessageType, keys: tuple[str, ...]
 ) -> list[tuple[str, bytes]]:
-    found = [(names.MESSAGE_ID, system.message_id.encode())]
-    if kind != pb.NORMAL:
-        found.append((names.TYPE, pb.MessageType.Name(kind).encode()))
-    if system.born_host:
-        found.append((names.BORN_HOST, system.born_host.encode()[:MAX_HOST_BYTES]))
-    if system.body_encoding == pb.GZIP:
-        found.append((names.ENCODING, b"GZIP"))
-    if system.trace_context:
-        trace = system.trace_context.encode()
-        if len(trace) > MAX_TRACE_BYTES:
-            raise FrontRefusal(
-                pb.MESSAGE_PROPERTIES_TOO_LARGE, f"the trace context has more than {MAX_TRACE_BYTES:,} bytes"
-            )
-        found.append((names.TRACE, trace))
-    if system.HasField("priority"):
-        found.append((names.PRIORITY, b"%d" % system.priority))
-    if len(keys) > MAX_LOOK_UP_KEYS:
-        found.append((names.KEYS, " ".join(keys).encode()))
-    return found
+    trace = system.trace_context.encode()
+    if len(trace) > MAX_TRACE_BYTES:
+        raise FrontRefusal(
+            pb.MESSAGE_PROPERTIES_TOO_LARGE, f"the trace context has more than {MAX_TRACE_BYTES:,} bytes"
+        )
+    return names.reserved_headers(
+        message_id=system.message_id,
+        kind=kind,
+        born_host=system.born_host.encode()[:MAX_HOST_BYTES],
+        body_encoding=system.body_encoding,
+        trace=trace,
+        priority=system.priority if system.HasField("priority") else None,
+        keys=keys,
+    )
 
 
 def _born_ms(system: pb.SystemProperties, now_ms: int) -> int:
     """Return the time that the producer gave, or now if it gave none, or one that is no time."""
     born = system.born_timestamp
-    if not system.HasField("born_timestamp") or not 0 < born.seconds <= _LATEST_S:
+    if not system.HasField("born_timestamp") or not 0 < born.seconds <= LATEST_S:
         return now_ms
     return born.seconds * 1000 + min(max(born.nanos, 0), 999_999_999) // 1_000_000
 
 
 def _delivery_ms(system: pb.SystemProperties, most_ms: int, now_ms: int) -> int:
-    told = system.delivery_timestamp
-    if not 0 <= told.seconds <= _LATEST_S or not 0 <= told.nanos < 1_000_000_000:
+    delivery_ms = time_ms(system.delivery_timestamp)
+    if delivery_ms is None:
         raise FrontRefusal(pb.ILLEGAL_DELIVERY_TIME, "the delivery time is no time")
-    time_ms = told.seconds * 1000 + told.nanos // 1_000_000
-    if time_ms - now_ms > most_ms:
+    if delivery_ms - now_ms > most_ms:
         raise FrontRefusal(
             pb.ILLEGAL_DELIVERY_TIME,
-            f"the delivery time is {(time_ms - now_ms) / 3_600_000:.1f} h ahead, and the limit is "
+            f"the delivery time is {(delivery_ms - now_ms) / 3_600_000:.1f} h ahead, and the limit is "
             f"{most_ms / 3_600_000:g} h",
         )
-    return time_ms
+    return delivery_ms
 
 
 def _is_text(text: str) -> bool:

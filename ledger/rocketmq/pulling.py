@@ -15,7 +15,7 @@ from ledger.client.records import Message
 from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, from_wire
 from ledger.rocketmq.calls import ANSWER_MS, Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
-from ledger.rocketmq.durations import milliseconds
+from ledger.rocketmq.durations import milliseconds, time_ms
 from ledger.rocketmq.filters import filter_of
 from ledger.rocketmq.groups import FrontGroups
 from ledger.rocketmq.incoming_message import incoming_message
@@ -94,9 +94,10 @@ class FrontPulling:
         topic, queue = await _queue(request.message_queue, clients)
         wanted = broker_pb2.ListOffsetsRequest(topic_id=topic.topic_id, queues=[queue], linearizable=True)
         if request.query_offset_policy == pb.TIMESTAMP:
-            if not 0 <= request.timestamp.seconds <= _LATEST_S or not 0 <= request.timestamp.nanos < 1_000_000_000:
+            wanted_ms = time_ms(request.timestamp)
+            if wanted_ms is None:
                 raise FrontRefusal(pb.BAD_REQUEST, "the timestamp is no time")
-            wanted.time_ms = request.timestamp.ToMilliseconds()
+            wanted.time_ms = wanted_ms
         response = await clients.cluster.call(
             topic.shards[queue], lambda stub, seconds: stub.ListOffsets(wanted, timeout=seconds)
         )
@@ -137,9 +138,6 @@ class FrontPulling:
         wanted = consumer_group_operations_pb2.ResetOffsetsRequest(shard=shard, consumer_group=group, queues=[reset])
         await clients.cluster.call(shard, lambda stub, seconds: stub.ResetOffsets(wanted, timeout=seconds))
         return service_pb2.UpdateOffsetResponse(status=ok())
-
-
-_LATEST_S = 253_402_300_799
 
 
 async def _queue(named: pb.MessageQueue, clients: NativeClients) -> tuple[RoutedTopic, int]:

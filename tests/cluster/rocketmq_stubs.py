@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -16,12 +17,34 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledger.rocketmq.v2.admin_pb2_grpc import AdminStub
 from ledger.rocketmq.v2.service_pb2_grpc import MessagingServiceStub
+from tests.cluster.fleet import Fleet
+from tests.cluster.ports import free_base_port
 
 _numbers = itertools.count()
 
 
 def resource(name: str) -> pb.Resource:
     return pb.Resource(name=name)
+
+
+def code(answer: Any) -> str:
+    """Return the name of the code of an answer."""
+    return str(pb.Code.Name(answer.status.code))
+
+
+@asynccontextmanager
+async def rocketmq_fleet(directory: Path, **settings: Any) -> AsyncIterator[Fleet]:
+    """Run one node with a port for RocketMQ clients and the topic `orders`."""
+    fleet = Fleet(directory, 1, **settings)
+    fleet.override(1, rocketmq=f"127.0.0.1:{free_base_port(1)}")
+    fleet.directory.mkdir(exist_ok=True)
+    try:
+        await fleet.start()
+        await fleet.leader()
+        await fleet.create_topic("orders", queues=2)
+        yield fleet
+    finally:
+        await fleet.close()
 
 
 def signed(name: str, secret: str, date: str = "") -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,11 +11,12 @@ from dataclasses import dataclass
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cluster.cli.output import note_console, print_json, say
+from cluster.cli.progress_line import drawn_again
 from cluster.load.line_sender import LineSender
 from ledger.words import counted
 
 _SHOWN_LEFT_OUT = 10
-_REFRESH_SECONDS = 0.2
+_REFRESH_S = 0.2
 
 
 @dataclass(slots=True)
@@ -70,19 +70,11 @@ async def progress(report: ProduceReport, done: Callable[[], float], total: floa
     bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
     task = bar.add_task("", total=total or None)
 
-    async def refresh() -> None:
-        while True:
-            bar.update(task, completed=done(), description=_so_far(report))
-            bar.refresh()
-            await asyncio.sleep(_REFRESH_SECONDS)
+    def update() -> None:
+        bar.update(task, completed=done(), description=_so_far(report))
 
-    with bar:
-        refreshing = asyncio.create_task(refresh())
-        try:
-            yield
-        finally:
-            refreshing.cancel()
-            await asyncio.gather(refreshing, return_exceptions=True)
+    async with drawn_again(bar, update, _REFRESH_S):
+        yield
 
 
 def _so_far(report: ProduceReport) -> str:

@@ -98,7 +98,7 @@ def rocketmq() -> None:
     "--until-empty",
     type=click.FloatRange(min=1),
     metavar="SECONDS",
-    help="End when the servers had no message for so long.  [default: go on until Ctrl-C]",
+    help="End when the servers had no message for this time.  [default: copy until Ctrl-C]",
 )
 @click.option(
     "--buffer-mb",
@@ -141,9 +141,9 @@ def mirror(
     """Copy each TOPIC from RocketMQ 5 servers to the cluster, to the topic NAME or to one of the same name.
 
     Keys, tag, properties, message group, message id and the producer's time are kept. A message is acknowledged at the
-    servers when the cluster has it. Start the command again to go on where it ended: a message that is copied again
-    within five minutes is stored once. Messages that wait for a delivery time or for the end of a transaction are
-    copied when the servers deliver them.
+    servers when the cluster has it. The next start of the command continues where the last one ended. A message that is
+    copied again within five minutes is stored once. Messages that wait for a delivery time or for the end of a
+    transaction are copied when the servers deliver them.
 
     A message that the cluster cannot store, for example because it is too large, goes to the dead letters of GROUP at
     the servers, and the exit status is 1.

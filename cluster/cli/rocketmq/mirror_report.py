@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.progress import Progress, TextColumn
 
 from cluster.cli.output import note_console, print_json, printable, say
+from cluster.cli.progress_line import drawn_again
 from ledger.rocketmq.mirror.mirror_tally import MirrorTally
 from ledger.words import counted
 
@@ -90,19 +91,11 @@ async def mirror_progress(report: MirrorReport) -> AsyncIterator[None]:
     bar = Progress(TextColumn("{task.description}"), console=console, transient=True, auto_refresh=False)
     task = bar.add_task("", total=None)
 
-    async def refresh() -> None:
-        while True:
-            bar.update(task, description=printable(report.so_far(), kept=""))
-            bar.refresh()
-            await asyncio.sleep(_REFRESH_S)
+    def update() -> None:
+        bar.update(task, description=printable(report.so_far(), kept=""))
 
-    with bar:
-        refreshing = asyncio.create_task(refresh())
-        try:
-            yield
-        finally:
-            refreshing.cancel()
-            await asyncio.gather(refreshing, return_exceptions=True)
+    async with drawn_again(bar, update, _REFRESH_S):
+        yield
 
 
 async def _tell(report: MirrorReport) -> None:

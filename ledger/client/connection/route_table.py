@@ -158,8 +158,7 @@ class RouteTable:
         return not self.leaders or any(leader.doubted or not leader.node for leader in self.leaders.values())
 
     def leader_address(self, shard: int) -> str | None:
-        leader = self.leaders.get(shard)
-        return None if leader is None or leader.doubted else self.nodes.get(leader.node)
+        return self.nodes.get(self.leader_node(shard))
 
     def leader_node(self, shard: int) -> int:
         """Return the node that leads a shard, or 0 if none is known."""

@@ -7,7 +7,7 @@ with the error; whoever made the request repeats it on another stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import grpc
@@ -40,7 +40,7 @@ class ShareStream:
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.opened.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._outgoing.put_nowait(consumer_group_pb2.ShareRequest(opening=opening))
-        self._tasks = [self._loop.create_task(self._guard(work)) for work in (self._write(), self._read())]
+        self._tasks = [self._loop.create_task(self._guard(work)) for work in (self._write, self._read)]
 
     def send(
         self, changes: Iterable[consumer_group_pb2.WantedChange], receive: consumer_group_pb2.Receive | None
@@ -88,9 +88,9 @@ class ShareStream:
             self._answers[self._number, part] = future
         return future
 
-    async def _guard(self, work: Any) -> None:
+    async def _guard(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception as error:
             self.breaks(await end_of_stream(self.address, self._call, error))
 

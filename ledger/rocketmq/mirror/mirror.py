@@ -141,7 +141,7 @@ class Mirror:
         return found[0]
 
     def _is_empty_for(self, time_s: float) -> bool:
-        """Return whether no broker had a message for so long. Messages that were received and not acknowledged come
+        """Return whether no broker had a message for `time_s`. Messages that were received and not acknowledged come
         again, at the latest when they have become visible."""
         now_s = asyncio.get_running_loop().time()
         if self.tally.unfinished != self._unfinished:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from ledger.errors import InvalidArgumentError
 from ledger.limits import MAX_LOOK_UP_KEYS, MAX_MESSAGE_ID_BYTES, validate_all_headers
 from ledger.rocketmq import headers as names
+from ledger.rocketmq.durations import time_ms
 from ledger.rocketmq.incoming_message import SHARDING_KEY
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
 # What a message costs in memory beside its bytes, about.
 _OVERHEAD_BYTES = 2_048
 _TYPES = (pb.FIFO, pb.DELAY, pb.TRANSACTION, pb.PRIORITY)
-_LATEST_S = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,18 @@ def mirrored_message(message: pb.Message, now_ms: int) -> MirroredMessage:
     group = system.message_group or None
     keys = tuple(dict.fromkeys(key for key in system.keys if key))
     message_id = source_message_id(message)
-    headers = (*_properties(message, group), *_reserved(system, message_id, keys))
+    reserved = names.reserved_headers(
+        message_id=message_id,
+        kind=system.message_type if system.message_type in _TYPES else pb.NORMAL,
+        born_host=system.born_host.encode(),
+        body_encoding=system.body_encoding,
+        trace=system.trace_context.encode(),
+        priority=system.priority if system.HasField("priority") and system.priority >= 0 else None,
+        keys=keys,
+    )
+    headers = (*_properties(message, group), *reserved)
     validate_all_headers([name.encode() for name, _ in headers], [len(n.encode()) + len(v) for n, v in headers])
-    delivery_ms = _ms(system.delivery_timestamp.seconds, system.delivery_timestamp.nanos)
+    delivery_ms = _told_ms(system.delivery_timestamp)
     return MirroredMessage(
         message_id,
         message.body,
@@ -64,7 +75,7 @@ def mirrored_message(message: pb.Message, now_ms: int) -> MirroredMessage:
         system.tag or None,
         headers,
         keys[:MAX_LOOK_UP_KEYS],
-        _ms(system.born_timestamp.seconds, system.born_timestamp.nanos),
+        _told_ms(system.born_timestamp),
         delivery_ms if delivery_ms is not None and delivery_ms > now_ms else None,
     )
 
@@ -83,25 +94,6 @@ def _properties(message: pb.Message, group: str | None) -> list[tuple[str, bytes
     return found
 
 
-def _reserved(system: pb.SystemProperties, message_id: str, keys: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    found = [(names.MESSAGE_ID, message_id.encode())]
-    if system.message_type in _TYPES:
-        found.append((names.TYPE, pb.MessageType.Name(system.message_type).encode()))
-    if system.born_host:
-        found.append((names.BORN_HOST, system.born_host.encode()))
-    if system.body_encoding == pb.GZIP:
-        found.append((names.ENCODING, b"GZIP"))
-    if system.trace_context:
-        found.append((names.TRACE, system.trace_context.encode()))
-    if system.HasField("priority") and system.priority >= 0:
-        found.append((names.PRIORITY, b"%d" % system.priority))
-    if len(keys) > MAX_LOOK_UP_KEYS:
-        found.append((names.KEYS, " ".join(keys).encode()))
-    return found
-
-
-def _ms(seconds: int, nanos: int) -> int | None:
-    """Return a time in ms, or None if there is none or it is no time."""
-    if not 0 < seconds <= _LATEST_S or not 0 <= nanos < 1_000_000_000:
-        return None
-    return seconds * 1000 + nanos // 1_000_000
+def _told_ms(told: Timestamp) -> int | None:
+    """Return a time in ms since 1970, or None if there is none or it is no time."""
+    return time_ms(told) if told.seconds else None

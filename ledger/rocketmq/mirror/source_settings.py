@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,8 @@ import grpc
 import grpc.aio
 
 from ledger.access.rocketmq import DATE_HEADER, SCHEME, sign_date
+from ledger.rocketmq.calls import AUTHORIZATION, CLIENT_ID, LANGUAGE
+from ledger.rocketmq.endpoints import scheme_of
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.version import VERSION
 
@@ -72,7 +73,7 @@ class SourceSettings:
     def endpoints(self) -> pb.Endpoints:
         """The access points, as the protocol writes them."""
         return pb.Endpoints(
-            scheme=_scheme(self.access_points),
+            scheme=scheme_of(each.host for each in self.access_points),
             addresses=[pb.Address(host=each.host, port=each.port) for each in self.access_points],
         )
 
@@ -80,8 +81,8 @@ class SourceSettings:
         """Return the metadata of a call. `now` is in UTC."""
         date = now.strftime("%Y%m%dT%H%M%SZ")
         found = [
-            ("x-mq-client-id", self.client_id),
-            ("x-mq-language", "PYTHON"),
+            (CLIENT_ID, self.client_id),
+            (LANGUAGE, "PYTHON"),
             ("x-mq-protocol", "v2"),
             ("x-mq-client-version", VERSION),
             (DATE_HEADER, date),
@@ -89,7 +90,7 @@ class SourceSettings:
         if self.access_key:
             signature = sign_date(self.secret, date).hex()
             signed = f"Credential={self.access_key}, SignedHeaders={DATE_HEADER}, Signature={signature}"
-            found.append(("authorization", f"{SCHEME} {signed}"))
+            found.append((AUTHORIZATION, f"{SCHEME} {signed}"))
         return found
 
     def channel(self, address: SourceAddress) -> grpc.aio.Channel:
@@ -105,13 +106,3 @@ class SourceSettings:
         if self.server_name:
             options.append(("grpc.ssl_target_name_override", self.server_name))
         return grpc.aio.secure_channel(str(address), grpc.ssl_channel_credentials(self.ca), options=options)
-
-
-def _scheme(addresses: Sequence[SourceAddress]) -> pb.AddressScheme:
-    try:
-        versions = {ipaddress.ip_address(each.host).version for each in addresses}
-    except ValueError:
-        return pb.DOMAIN_NAME
-    if versions == {4}:
-        return pb.IPv4
-    return pb.IPv6 if versions == {6} else pb.DOMAIN_NAME

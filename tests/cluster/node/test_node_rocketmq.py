@@ -17,8 +17,7 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet
-from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient, consumer_settings, producer_settings, resource
+from tests.cluster.rocketmq_stubs import RawClient, code, consumer_settings, producer_settings, resource, rocketmq_fleet
 from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
@@ -27,25 +26,14 @@ pytestmark = pytest.mark.real
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     """One node with the topic `orders`."""
-    fleet = Fleet(tmp_path, 1)
-    fleet.override(1, rocketmq=f"127.0.0.1:{free_base_port(1)}")
-    try:
-        await fleet.start()
-        await fleet.leader()
-        await fleet.create_topic("orders", queues=2)
+    async with rocketmq_fleet(tmp_path) as fleet:
         yield fleet
-    finally:
-        await fleet.close()
 
 
 @pytest.fixture
 async def client(fleet: Fleet) -> AsyncIterator[RawClient]:
     async with RawClient(fleet.settings(1).rocketmq) as client:
         yield client
-
-
-def code(answer: Any) -> str:
-    return str(pb.Code.Name(answer.status.code))
 
 
 async def test_a_route_names_the_queues_and_the_node(fleet: Fleet, client: RawClient) -> None:

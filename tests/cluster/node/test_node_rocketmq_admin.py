@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -15,35 +14,23 @@ from ledger.rocketmq.v2 import admin_pb2
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledgermq import AsyncAdmin
 from tests.cluster.fleet import Fleet
-from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient, resource
+from tests.cluster.rocketmq_stubs import RawClient, code, resource, rocketmq_fleet
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path, 1)
-    fleet.override(1, rocketmq=f"127.0.0.1:{free_base_port(1)}")
-    try:
-        await fleet.start()
-        await fleet.leader()
-        await fleet.create_topic("orders", queues=2)
+    async with rocketmq_fleet(tmp_path) as fleet:
         async with AsyncAdmin(fleet.bootstrap) as admin:
             await admin.create_topic("payments", 1, type="fifo")
         yield fleet
-    finally:
-        await fleet.close()
 
 
 @pytest.fixture
 async def client(fleet: Fleet) -> AsyncIterator[RawClient]:
     async with RawClient(fleet.settings(1).rocketmq) as client:
         yield client
-
-
-def code(answer: Any) -> str:
-    return str(pb.Code.Name(answer.status.code))
 
 
 async def test_the_type_of_a_topic_is_told(client: RawClient) -> None:

@@ -20,8 +20,7 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, Message
 from tests.cluster.fleet import MESSAGE_LIMIT, Fleet
-from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient, resource
+from tests.cluster.rocketmq_stubs import RawClient, resource, rocketmq_fleet
 from tests.cluster.waiter import until
 
 pytestmark = pytest.mark.real
@@ -32,10 +31,7 @@ BUFFER_BYTES = 16 << 20
 @pytest.fixture
 async def source(tmp_path: Path) -> AsyncIterator[Fleet]:
     """A node with a port for RocketMQ clients, which takes larger messages than `target`."""
-    fleet = Fleet(tmp_path / "source", 1, max_message_bytes=4 * MESSAGE_LIMIT)
-    fleet.directory.mkdir()
-    fleet.override(1, rocketmq=f"127.0.0.1:{free_base_port(1)}")
-    async with started(fleet):
+    async with rocketmq_fleet(tmp_path / "source", max_message_bytes=4 * MESSAGE_LIMIT) as fleet:
         yield fleet
 
 
@@ -43,17 +39,11 @@ async def source(tmp_path: Path) -> AsyncIterator[Fleet]:
 async def target(tmp_path: Path) -> AsyncIterator[Fleet]:
     fleet = Fleet(tmp_path / "target", 1, cluster="other")
     fleet.directory.mkdir()
-    async with started(fleet):
-        yield fleet
-
-
-@asynccontextmanager
-async def started(fleet: Fleet) -> AsyncIterator[None]:
     try:
         await fleet.start()
         await fleet.leader()
         await fleet.create_topic("orders", queues=2)
-        yield
+        yield fleet
     finally:
         await fleet.close()
 

@@ -14,9 +14,7 @@ from grpc import StatusCode, aio
 from cluster.node.own_streams import MOST_UNREAD, OwnStream, StreamMethod
 from ledger.broker.access.callers import Caller, present_caller
 from ledger.errors import AuthenticationError
-from tests.cluster.fleet import Fleet
-from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient
+from tests.cluster.rocketmq_stubs import RawClient, rocketmq_fleet
 
 CALLER = Caller("alice", 1)
 
@@ -117,16 +115,8 @@ async def test_a_method_that_reads_nothing_holds_up_its_client() -> None:
 
 @pytest.mark.real
 async def test_a_node_that_leads_takes_messages_without_a_connection_to_itself(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, 1)
-    fleet.override(1, rocketmq=f"127.0.0.1:{free_base_port(1)}")
-    try:
-        await fleet.start()
-        await fleet.leader()
-        await fleet.create_topic("orders")
-        async with RawClient(fleet.settings(1).rocketmq) as client:
-            await client.sent("orders")
-            (message,) = await client.some("billing", "orders", 1)
-            assert message.body == b"hello"
+    async with rocketmq_fleet(tmp_path) as fleet, RawClient(fleet.settings(1).rocketmq) as client:
+        await client.sent("orders")
+        (message,) = await client.some("billing", "orders", 1)
+        assert message.body == b"hello"
         assert fleet.running[1]._broker._streams == 0
-    finally:
-        await fleet.close()
