@@ -87,6 +87,8 @@ class Driver:
         self.raft = raft
         # Why this node cannot write; None while it can.
         self.failure: StoreError | None = None
+        # How many proposals this node has given up, because it stopped leading or its disk refused the write.
+        self.given_up = 0
         self.log_start = LogStart(log, snapshots, machine, resumed) if snapshots else None
         self._log = log
         self._transport = transport
@@ -448,6 +450,7 @@ class Driver:
         """Give up all waiting proposals and reads, because this node does not lead. Settle the proposals as not
         committed, and answer the reads with False."""
         proposals, answers = self._proposals.give_up(), self._reads.give_up()
+        self.given_up += len(proposals)
         for proposal in proposals:
             proposal.settled(committed=False)
         for answer in answers:
@@ -505,6 +508,7 @@ class Driver:
                 # proposes next. A new leadership does not.
                 self.raft.step_down()
                 self._settle()
+            self.given_up += len(group)
             for proposal in group:
                 proposal.settled(committed=False)
             return

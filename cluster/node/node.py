@@ -23,7 +23,9 @@ from prometheus_client import CollectorRegistry
 from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
-from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.metrics.node_metrics import Meters
+from cluster.node.metrics.raft_metrics import RaftCollector
+from cluster.node.metrics.readiness_metrics import ReadinessCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.metrics.transaction_metrics import TransactionCollector
@@ -157,7 +159,8 @@ class Node:
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._registry.register(RaftCollector(shards.replicas, lambda: self._control_streams.refused.count))
+        self._registry.register(self._raft_collector())
+        self._registry.register(self._readiness_collector())
         rights = TopicRights(shards.replicas, self._access.authorizer)
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
@@ -268,6 +271,18 @@ class Node:
     def _end_proofs(self, peers: Set[str]) -> None:
         self._access.sessions.end(peers)
         self._identity.proofs.end(peers)
+
+    def _raft_collector(self) -> RaftCollector:
+        return RaftCollector(
+            self._shards.replicas,
+            lambda: self._control_streams.refused.count,
+            tick_s=self._settings.tick_ms / 1000,
+        )
+
+    def _readiness_collector(self) -> ReadinessCollector:
+        watch = self._identity.watch
+        end = None if watch is None else lambda: watch.current.expires
+        return ReadinessCollector(self._shards.not_ready, self._shards.no_writes, end)
 
     def _make_http(self) -> HttpPort | None:
         if not self._settings.http:

@@ -1,24 +1,17 @@
-"""Directives for pages that are made from the code: commands, settings, metrics and examples."""
+"""Directives for pages that are made from the code: commands, settings and examples."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import click
 from docutils import nodes
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from cluster.cli import ledgermq as command_line
-from cluster.node.metrics.consumption_metrics import ConsumptionCollector
-from cluster.node.metrics.node_metrics import Meters, RaftCollector
-from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.settings import NodeSettings
 from fields import Setting, Setup, chapters
 from plain_text import literal, to_rst
@@ -98,28 +91,6 @@ class Settings(CodePage):
         return f".. confval:: {setting.name}\n    :type: {plain(setting.kind).strip()}{default}\n\n{indented(text)}"
 
 
-class Metrics(CodePage):
-    """Every metric of a node, with its type."""
-
-    def rst(self) -> Iterator[str]:
-        for family in sorted(node_metrics(), key=lambda family: family.name):
-            name = family.name + ("_total" if family.type == "counter" else "")
-            yield f".. metric:: {name}\n\n{indented(plain(f'{family.documentation} ({family.type})'))}"
-
-
-def node_metrics() -> list[Metric]:
-    """Return the metrics that a node reports, without values."""
-    registry = CollectorRegistry()
-    Meters(registry, "dev", 1)
-    service = cast(Any, SimpleNamespace(shard_consumptions={}, refusals=Counter()))
-    return [
-        *registry.collect(),
-        *RaftCollector([], lambda: 0).collect(),
-        *ConsumptionCollector(service, lambda: 0).collect(),
-        *TimedCollector(list).collect(),
-    ]
-
-
 class Examples(CodePage):
     """Every script of examples/, whole, read from its file."""
 
@@ -133,9 +104,7 @@ class Examples(CodePage):
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_object_type("metric", "metric", indextemplate="pair: %s; metric")
     app.add_directive("ledgermq-commands", Commands)
     app.add_directive("ledgermq-settings", Settings)
-    app.add_directive("ledgermq-metrics", Metrics)
     app.add_directive("ledgermq-examples", Examples)
     return {"parallel_read_safe": True}

@@ -6,6 +6,8 @@ Callers choose names. Without a bound, a user with the right to create topics co
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 # The label of all names beyond the bound. No topic and no consumer group can have this name.
 OTHERS = "(others)"
 MAX_NAMES = 5_000
@@ -25,3 +27,11 @@ class LabelNames:
             return OTHERS
         self._names.add(name)
         return name
+
+
+def bounded_totals(totals: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the first `MAX_NAMES` names of these with their totals, and the sum of all further ones as `OTHERS`."""
+    names = sorted(totals)
+    yield from ((name, totals[name]) for name in names[:MAX_NAMES])
+    if len(names) > MAX_NAMES:
+        yield OTHERS, sum(totals[name] for name in names[MAX_NAMES:])

@@ -163,6 +163,12 @@ class Raft:
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
+    def silent_ticks(self) -> dict[int, int]:
+        """Return by node id how many ticks ago each other member was last heard, if this server leads. If this server
+        does not lead, return an empty dict."""
+        return {node: self._server.ticks - progress.heard_at for node, progress in self.progress.items()}
+
+    @property
     def supported_feature_level(self) -> int:
         """Return the highest feature level that the programs of all members support, as far as this leader knows.
         Return 0 if this server does not lead."""

@@ -27,13 +27,13 @@ from typing import cast
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cluster.address import split_address
 from cluster.node.http.downloads import DEADLINE
 from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.listener import HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
+from cluster.node.metrics.exposition import exposition
 from cluster.node.places import Places
 from raft.transport.rare_log import RareLog
 
@@ -145,8 +145,9 @@ class HttpPort:
         assert server is not None, "the runner has been set up"
         return cast("asyncio.Protocol", server())
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body, content_type = exposition(self._registry, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})

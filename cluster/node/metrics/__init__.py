@@ -2,9 +2,16 @@
 
 This package contains, in reading order:
 
-    node_metrics.py          messages, bytes, disk, Raft
+    definition.py            what a metric is, and what bounds its series
+    node_metrics.py          what is counted as it happens: messages, bytes, writes of the log, the disk
+    raft_metrics.py          shards: Raft and the log
+    readiness_metrics.py     what `/readyz` says
+    consumption_metrics.py   consumer groups: lag, members, retries
     shared_metrics.py        shared groups
     timed_metrics.py         messages that wait for their delivery times
     transaction_metrics.py   transactions
-    consumption_metrics.py   consumer groups: lag, members, retries
+    rocketmq_metrics.py      RocketMQ's clients
+    catalogue.py             all of them
+    document.py              writes docs/METRICS.md
+    exposition.py            writes what a scrape gets
 """

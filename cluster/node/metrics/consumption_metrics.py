@@ -1,7 +1,8 @@
 """Reads the metrics of consumer groups at each scrape. A node reports the metrics of the shards that it leads.
 
 Only the leader of a queue's shard reports the queue's lag, because a follower can be behind the leader. The number of
-time series is bounded: each shard reports at most 5,000 queues, and a metric says how many queues were left out.
+time series, and the time of a scrape, are bounded: a node reports at most 5,000 queues, and a metric says how many
+queues were left out.
 """
 
 from __future__ import annotations
@@ -10,15 +11,58 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from cluster.node.metrics.definition import CODES, GROUPS, SHARDS, SeriesBound, counter, gauge
 from cluster.node.metrics.shared_metrics import shared_metrics
 from ledger.broker.consumer_groups.lag import lag_of
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
+from ledger.broker.label_names import bounded_totals
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 
-# The largest number of queues that a shard reports. One queue takes about 30 µs.
+# The largest number of queues that a node reports. One queue takes about 30 µs.
 MAX_QUEUES = 5_000
+
+_QUEUES = SeriesBound(MAX_QUEUES, f"{MAX_QUEUES:,} queues of consumer groups, in the shards that the node leads")
+
+LAG_MESSAGES = gauge(
+    "ledgermq_consumer_group_lag_messages",
+    "Messages that the group has not consumed.",
+    ["consumer_group", "topic", "queue"],
+    _QUEUES,
+)
+LAG_SECONDS = gauge(
+    "ledgermq_consumer_group_lag_seconds",
+    "Age of the oldest message not consumed.",
+    ["consumer_group", "topic", "queue"],
+    _QUEUES,
+)
+LEFT_OUT = gauge(
+    "ledgermq_consumer_group_lags_left_out",
+    "Queues whose lag is not reported, because there are too many.",
+    ["shard"],
+    SHARDS,
+)
+MEMBERS = gauge(
+    "ledgermq_consumer_group_members",
+    "Members of consumer groups that this node coordinates.",
+    ["consumer_group"],
+    GROUPS,
+)
+RETRIES = counter(
+    "ledgermq_consumer_group_retries_total", "Messages moved to a retry topic.", ["consumer_group"], GROUPS
+)
+DEAD_LETTERS = counter(
+    "ledgermq_consumer_group_dead_letters_total", "Messages moved to the dead letters.", ["consumer_group"], GROUPS
+)
+REBALANCES = counter(
+    "ledgermq_consumer_group_rebalances_total", "Assignments of queues that this node committed.", ["shard"], SHARDS
+)
+REFUSALS = counter(
+    "ledgermq_consumer_refusals_total", "Requests of consumer group members refused, by code.", ["code"], CODES
+)
+
+CONSUMPTION = (LAG_MESSAGES, LAG_SECONDS, LEFT_OUT, MEMBERS, RETRIES, DEAD_LETTERS, REBALANCES, REFUSALS)
 
 
 class ConsumptionCollector:
@@ -29,70 +73,53 @@ class ConsumptionCollector:
         self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
-        shard_consumptions = list(self._service.shard_consumptions.values())
-        yield from self._lags(
-            [shard_consumption for shard_consumption in shard_consumptions if shard_consumption.replica.knows_the_end]
-        )
-        yield from _moves(shard_consumptions)
-        yield from shared_metrics([each for each in shard_consumptions if each.replica.knows_the_end])
-        rebalances = CounterMetricFamily(
-            "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["shard"]
-        )
-        for shard_consumption in shard_consumptions:
-            rebalances.add_metric([str(shard_consumption.replica.shard)], shard_consumption.coordinator.rebalances)
-        refusals = CounterMetricFamily(
-            "ledgermq_consumer_refusals", "Requests of consumer group members refused, by code.", labels=["code"]
-        )
+        shards = list(self._service.shard_consumptions.values())
+        led = [each for each in shards if each.replica.knows_the_end]
+        yield from self._lags(led)
+        yield from _members(led)
+        yield from _moves(shards)
+        yield from shared_metrics(led, self._now_ms())
+        rebalances, refusals = REBALANCES.family(), REFUSALS.family()
+        for each in shards:
+            rebalances.add_metric([str(each.replica.shard)], each.coordinator.rebalances)
         for code, count in sorted(self._service.refusals.items()):
             refusals.add_metric([code], count)
         yield from (rebalances, refusals)
 
-    def _lags(self, shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
-        """Return lags and members of consumer groups, from the shards that this node leads."""
-        labels = ["consumer_group", "topic", "queue"]
-        messages = GaugeMetricFamily(
-            "ledgermq_consumer_group_lag_messages", "Messages that the group has not consumed.", labels=labels
-        )
-        seconds = GaugeMetricFamily(
-            "ledgermq_consumer_group_lag_seconds", "Age of the oldest message not consumed.", labels=labels
-        )
-        members = GaugeMetricFamily(
-            "ledgermq_consumer_group_members",
-            "Members of consumer groups that this node coordinates.",
-            labels=["consumer_group"],
-        )
-        left_out = GaugeMetricFamily(
-            "ledgermq_consumer_group_lags_left_out",
-            "Queues whose lag is not reported, because there are too many.",
-            labels=["shard"],
-        )
-        now = self._now_ms()
-        for shard_consumption in shard_consumptions:
-            replica, consumption = shard_consumption.replica, shard_consumption.replica.state.consumption
-            for group in consumption.groups:
-                members.add_metric([group.name], len(group.members))
-            for key, progress in islice(consumption.progress.in_any_order(), MAX_QUEUES):
+    def _lags(self, led: list[ShardConsumption]) -> Iterator[Metric]:
+        """Return the lags of queue groups."""
+        messages, seconds, left_out = LAG_MESSAGES.family(), LAG_SECONDS.family(), LEFT_OUT.family()
+        now, left = self._now_ms(), MAX_QUEUES
+        for each in led:
+            replica, progress_table = each.replica, each.replica.state.consumption.progress
+            for key, progress in islice(progress_table.in_any_order(), left):
                 topic, lag = replica.state.topics.get(key.topic_id), lag_of(replica, key, progress)
-                label = [key.consumer_group, topic.name if topic else str(key.topic_id), str(key.queue)]
-                messages.add_metric(label, lag.messages)
+                labels = [key.consumer_group, topic.name if topic else str(key.topic_id), str(key.queue)]
+                messages.add_metric(labels, lag.messages)
                 waiting_ms = now - lag.waiting_since_ms if lag.messages else 0
-                seconds.add_metric(label, max(0, waiting_ms) / 1000)
-            left_out.add_metric([str(replica.shard)], max(0, len(consumption.progress) - MAX_QUEUES))
-        yield from (messages, seconds, members, left_out)
+                seconds.add_metric(labels, max(0, waiting_ms) / 1000)
+            reported = min(left, len(progress_table))
+            left -= reported
+            left_out.add_metric([str(replica.shard)], len(progress_table) - reported)
+        yield from (messages, seconds, left_out)
 
 
-def _moves(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
+def _members(led: list[ShardConsumption]) -> Iterator[Metric]:
+    """Return the members of the consumer groups that this node coordinates."""
+    members = MEMBERS.family()
+    groups = {group.name: len(group.members) for each in led for group in each.replica.state.consumption.groups}
+    for name, count in bounded_totals(groups):
+        members.add_metric([name], count)
+    yield members
+
+
+def _moves(shards: list[ShardConsumption]) -> Iterator[Metric]:
     """Return the counts of retries and dead letters that this node committed while it led a shard."""
-    retries = CounterMetricFamily(
-        "ledgermq_consumer_group_retries", "Messages moved to a retry topic.", labels=["consumer_group"]
-    )
-    dead_letters = CounterMetricFamily(
-        "ledgermq_consumer_group_dead_letters", "Messages moved to the dead letters.", labels=["consumer_group"]
-    )
-    for family, counters in (
-        (retries, [shard_consumption.claims.retries for shard_consumption in shard_consumptions]),
-        (dead_letters, [shard_consumption.claims.dead_letters for shard_consumption in shard_consumptions]),
+    for definition, counters in (
+        (RETRIES, [each.claims.retries for each in shards]),
+        (DEAD_LETTERS, [each.claims.dead_letters for each in shards]),
     ):
-        for name, count in sorted(sum(counters, Counter[str]()).items()):
+        family = definition.family()
+        for name, count in bounded_totals(sum(counters, Counter[str]())):
             family.add_metric([name], count)
         yield family

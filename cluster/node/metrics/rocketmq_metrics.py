@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
+
+from cluster.node.metrics.definition import SeriesBound, counter, gauge
+
+# More than the methods of RocketMQ's protocols, and the codes of their answers.
+_METHODS, _CODES = 40, 60
+
+CLIENTS = gauge("ledgermq_rocketmq_clients", "RocketMQ clients that were heard of lately.")
+RECEIVES = gauge("ledgermq_rocketmq_receives", "Receives of RocketMQ consumers that wait.")
+RENEWED = gauge("ledgermq_rocketmq_renewed_leases", "Leases that this node extends for push consumers.")
+REFUSED = counter(
+    "ledgermq_rocketmq_refused_total",
+    "Requests of RocketMQ clients that were refused, by method and code.",
+    ["method", "code"],
+    SeriesBound(_METHODS * _CODES, f"fewer than {_METHODS} methods and {_CODES} codes of the protocol"),
+)
+
+ROCKETMQ = (CLIENTS, RECEIVES, RENEWED, REFUSED)
 
 
 class FrontCounts(Protocol):
@@ -30,22 +47,15 @@ class RocketmqCollector:
 
     def collect(self) -> Iterator[Metric]:
         front = self._front
-        yield GaugeMetricFamily(
-            "ledgermq_rocketmq_clients", "RocketMQ clients that were heard of lately.", value=front.clients
-        )
-        yield GaugeMetricFamily(
-            "ledgermq_rocketmq_receives", "Receives of RocketMQ consumers that wait.", value=front.waiting_receives
-        )
-        yield GaugeMetricFamily(
-            "ledgermq_rocketmq_renewed_leases",
-            "Leases that this node extends for push consumers.",
-            value=front.renewed_leases,
-        )
-        refused = CounterMetricFamily(
-            "ledgermq_rocketmq_refused",
-            "Requests of RocketMQ clients that were refused, by method and code.",
-            labels=["method", "code"],
-        )
+        for definition, value in (
+            (CLIENTS, front.clients),
+            (RECEIVES, front.waiting_receives),
+            (RENEWED, front.renewed_leases),
+        ):
+            family = definition.family()
+            family.add_metric([], value)
+            yield family
+        refused = REFUSED.family()
         for labels, count in sorted(front.refusals.items()):
             refused.add_metric(labels, count)
         yield refused

@@ -6,66 +6,111 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from cluster.node.metrics.definition import GROUPS, SHARDS, SeriesBound, counter, gauge
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
+from ledger.broker.label_names import bounded_totals
 from ledger.broker.shared.shared_lag import SharedLag, shared_lag
 
-# The largest number of windows that a shard reports.
+# The largest number of windows that a node reports.
 MAX_WINDOWS = 1_000
 
+_QUEUE = ("consumer_group", "topic", "queue")
+_WINDOWS = SeriesBound(MAX_WINDOWS, f"{MAX_WINDOWS:,} queues of shared groups, in the shards that the node leads")
 
-def shared_metrics(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
+LAG_MESSAGES = gauge(
+    "ledgermq_shared_lag_messages", "Messages that the shared group has not consumed.", _QUEUE, _WINDOWS
+)
+LAG_SECONDS = gauge(
+    "ledgermq_shared_lag_seconds", "Age of the oldest message that the shared group has not consumed.", _QUEUE, _WINDOWS
+)
+LEASED_MESSAGES = gauge(
+    "ledgermq_shared_leased_messages", "Messages that members of the shared group have now.", _QUEUE, _WINDOWS
+)
+WAITING_MESSAGES = gauge(
+    "ledgermq_shared_waiting_messages",
+    "Messages that were handed out before or passed over, and that nobody has now.",
+    _QUEUE,
+    _WINDOWS,
+)
+WINDOW_MESSAGES = gauge(
+    "ledgermq_shared_window_messages",
+    "Offsets from the first message not consumed to the last one handed out.",
+    _QUEUE,
+    _WINDOWS,
+)
+LEFT_OUT = gauge(
+    "ledgermq_shared_lags_left_out",
+    "Queues of shared groups whose lag is not reported, because there are too many.",
+    ["shard"],
+    SHARDS,
+)
+FULL_WINDOWS = gauge(
+    "ledgermq_shared_full_windows",
+    "Queues of which the shared group gets no new messages, because its window is full.",
+    ["consumer_group"],
+    GROUPS,
+)
+MEMBERS = gauge(
+    "ledgermq_shared_members",
+    "Consumers of the shared group that have a stream to a leader on this node; of several shards, the most.",
+    ["consumer_group"],
+    GROUPS,
+)
+LEASED = counter("ledgermq_shared_leased_total", "Messages leased by this leader.", ["shard"], SHARDS)
+CHANGES = counter(
+    "ledgermq_shared_changes_total", "Messages acknowledged, put off or extended at this leader.", ["shard"], SHARDS
+)
+DEAD_LETTERS = counter(
+    "ledgermq_shared_dead_letters_total",
+    "Messages of shared groups that this leader moved to the dead letters.",
+    ["consumer_group"],
+    GROUPS,
+)
+
+_LAGS = (LAG_MESSAGES, LAG_SECONDS, LEASED_MESSAGES, WAITING_MESSAGES, WINDOW_MESSAGES)
+SHARED = (*_LAGS, LEFT_OUT, FULL_WINDOWS, MEMBERS, LEASED, CHANGES, DEAD_LETTERS)
+
+
+def shared_metrics(led: list[ShardConsumption], now_ms: int) -> Iterator[Metric]:
     """Return the metrics of the shared groups in the shards that this node leads."""
-    labels = ["consumer_group", "topic", "queue"]
-    gauges = [
-        GaugeMetricFamily(f"ledgermq_shared_{name}", text, labels=labels)
-        for name, text in (
-            ("lag_messages", "Messages that the shared group has not consumed."),
-            ("leased_messages", "Messages that members of the shared group have now."),
-            ("waiting_messages", "Messages that were handed out before or passed over, and that nobody has now."),
-            ("window_messages", "Offsets from the first message not consumed to the last one handed out."),
-        )
-    ]
-    full = GaugeMetricFamily(
-        "ledgermq_shared_full_windows",
-        "Queues of which the shared group gets no new messages, because its window is full.",
-        labels=["consumer_group"],
-    )
-    members = GaugeMetricFamily(
-        "ledgermq_shared_members", "Consumers of the shared group with a stream to the leader of the shard.",
-        labels=["consumer_group", "shard"],
-    )  # fmt: skip
-    leased = CounterMetricFamily("ledgermq_shared_leased", "Messages leased by this leader.", labels=["shard"])
-    finished = CounterMetricFamily(
-        "ledgermq_shared_changes", "Messages acknowledged, put off or extended at this leader.", labels=["shard"]
-    )
-    dead_letters: Counter[str] = Counter()
-    for each in shard_consumptions:
+    yield from _lags(led, now_ms)
+    leased, changes = LEASED.family(), CHANGES.family()
+    full, members, moved = Counter[str](), Counter[str](), Counter[str]()
+    for each in led:
         turns, shard = each.turns, str(each.replica.shard)
         leased.add_metric([shard], turns.leased)
-        finished.add_metric([shard], turns.acknowledged)
-        dead_letters.update(turns.moved)
-        for name, queues in turns.full_windows.items():
-            full.add_metric([name], queues)
-        for name, count in turns.members_by_group().items():
-            members.add_metric([name, shard], count)
-        for name, lag in islice(_lags(each), MAX_WINDOWS):
+        changes.add_metric([shard], turns.acknowledged)
+        full.update(turns.full_windows)
+        members |= Counter(turns.members_by_group())  # of each name the larger number
+        moved.update(turns.moved)
+    yield from (leased, changes)
+    for definition, totals in ((FULL_WINDOWS, full), (MEMBERS, members), (DEAD_LETTERS, moved)):
+        family = definition.family()
+        for name, count in bounded_totals(totals):
+            family.add_metric([name], count)
+        yield family
+
+
+def _lags(led: list[ShardConsumption], now_ms: int) -> Iterator[Metric]:
+    gauges, left_out, left = [definition.family() for definition in _LAGS], LEFT_OUT.family(), MAX_WINDOWS
+    for each in led:
+        windows = sum(len(group.windows) for _, group in each.replica.state.shared.leases)
+        for name, lag in islice(_shard_lags(each), left):
             topic = each.replica.state.topics.get(lag.queue.topic_id)
-            label = [name, topic.name if topic else str(lag.queue.topic_id), str(lag.queue.queue)]
-            for gauge, value in zip(gauges, (lag.lag.messages, lag.leased, lag.waiting, lag.window), strict=True):
-                gauge.add_metric(label, value)
-    moved = CounterMetricFamily(
-        "ledgermq_shared_dead_letters",
-        "Messages of shared groups that this leader moved to the dead letters.",
-        labels=["consumer_group"],
-    )
-    for name, count in sorted(dead_letters.items()):
-        moved.add_metric([name], count)
-    yield from (*gauges, full, members, leased, finished, moved)
+            labels = [name, topic.name if topic else str(lag.queue.topic_id), str(lag.queue.queue)]
+            waiting_ms = now_ms - lag.lag.waiting_since_ms if lag.lag.messages else 0
+            values = (lag.lag.messages, max(0, waiting_ms) / 1000, lag.leased, lag.waiting, lag.window)
+            for family, value in zip(gauges, values, strict=True):
+                family.add_metric(labels, value)
+        reported = min(left, windows)
+        left -= reported
+        left_out.add_metric([str(each.replica.shard)], windows - reported)
+    yield from (*gauges, left_out)
 
 
-def _lags(consumption: ShardConsumption) -> Iterator[tuple[str, SharedLag]]:
+def _shard_lags(consumption: ShardConsumption) -> Iterator[tuple[str, SharedLag]]:
     for name, group in consumption.replica.state.shared.leases:
         for queue, window in group.windows.items():
             yield name, shared_lag(consumption.replica, queue, window)

@@ -5,11 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from cluster.node.metrics.definition import SHARDS, counter, gauge
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.timed.applied_timed import cursor_of
 from store import StoreError, TimedKey
+
+WAITING = gauge("ledgermq_timed_waiting_messages", "Messages that wait for their delivery times.", ["shard"], SHARDS)
+WAITING_BYTES = gauge(
+    "ledgermq_timed_waiting_bytes", "Bytes of the messages that wait for their delivery times.", ["shard"], SHARDS
+)
+OVERDUE = gauge(
+    "ledgermq_timed_overdue_seconds",
+    "On the leader: how long the oldest due message waits for its delivery.",
+    ["shard"],
+    SHARDS,
+)
+UNREADABLE = gauge(
+    "ledgermq_timed_unreadable_messages",
+    "On the leader: due messages that this node cannot read.",
+    ["shard"],
+    SHARDS,
+)
+DROPPED = counter(
+    "ledgermq_timed_dropped_total",
+    "Due messages that this leader dropped, because their topic was deleted.",
+    ["shard"],
+    SHARDS,
+)
+
+TIMED = (WAITING, WAITING_BYTES, OVERDUE, UNREADABLE, DROPPED)
 
 
 class Delivering(Protocol):
@@ -29,19 +55,7 @@ class TimedCollector:
         self._shards = shards
 
     def collect(self) -> Iterator[Metric]:
-        waiting = _gauge("ledgermq_timed_waiting_messages", "Messages that wait for their delivery times.")
-        size = _gauge("ledgermq_timed_waiting_bytes", "Bytes of the messages that wait for their delivery times.")
-        overdue = _gauge(
-            "ledgermq_timed_overdue_seconds", "On the leader: how long the oldest due message waits for its delivery."
-        )
-        unreadable = _gauge(
-            "ledgermq_timed_unreadable_messages", "On the leader: due messages that this node cannot read."
-        )
-        dropped = CounterMetricFamily(
-            "ledgermq_timed_dropped",
-            "Due messages that this leader dropped, because their topic was deleted.",
-            labels=["shard"],
-        )
+        waiting, size, overdue, unreadable, dropped = (definition.family() for definition in TIMED)
         for replica, delivering in self._shards():
             shard = [str(replica.shard)]
             try:
@@ -66,7 +80,3 @@ def overdue_s(replica: BrokerReplica) -> float:
     except StoreError:
         return 0.0
     return 0.0 if now_ms is None or first_ms is None else max(0.0, (now_ms - first_ms) / 1000)
-
-
-def _gauge(name: str, text: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, labels=["shard"])

@@ -47,10 +47,10 @@ class RoomWatch:
         segment_bytes: int,
         disk: Disk,
         path: Path,
-        on_disk_use: Callable[[float], None],
+        on_disk_use: Callable[[DiskUsage], None],
     ) -> None:
         """`path` is the directory of the log, and `segment_bytes` the size of its segments. `on_disk_use` is called at
-        each look with the used share of the log's disk, from 0 to 1."""
+        each look with the use of the log's disk."""
         self._replica = replica
         self._limits = limits
         self._segment_bytes = segment_bytes
@@ -83,7 +83,7 @@ class RoomWatch:
             return DiskUse()
         self._told_unknown = False
         self._replica.disk_bytes = usage.total
-        self._on_disk_use(usage.ratio)
+        self._on_disk_use(usage)
         self._judge(usage)
         return DiskUse(usage.ratio, usage.total)
 

@@ -91,7 +91,7 @@ class ReplicaUpkeep:
             self._files.opened.segment_bytes,
             node.disk,
             node.directory.log_directory(self._number),
-            node.meters.disk_use_ratio.set,
+            node.meters.disk_used,
         )
 
     def _retention(self, room: RoomWatch) -> RetentionWatch:

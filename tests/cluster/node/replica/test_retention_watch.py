@@ -98,7 +98,7 @@ class Hand:
         self.replica: BrokerReplica = replica
         self.clocks = Clocks()
         self.disk = ToldDisk()
-        self.told: list[float] = []
+        self.told: list[DiskUsage] = []
         driver: Any = replica.driver
         driver._writer._now_ms = self.clocks.now_ms
 
@@ -182,7 +182,7 @@ async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
     hand.disk.told = DiskUsage(100, 25)
     await watch.look()
     assert hand.first > 1
-    assert hand.told == [pytest.approx(used) for used in (0, 0.74, 0.75)]
+    assert [usage.ratio for usage in hand.told] == [pytest.approx(used) for used in (0, 0.74, 0.75)]
 
 
 @pytest.mark.real
