@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from ledger.client.transactions.records import CheckedTransaction, PreparedMessage, TransactionDescription
     from ledger.client.transactions.transaction import AsyncTransaction, TransactionState
     from ledger.errors import LedgerError
+    from ledger.slow_request import NodeSlowRequests, SlowRequest
     from ledgermq import errors
 
     __version__: str
@@ -117,6 +118,7 @@ _HOMES = {
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
     "MessageLease": "ledger.client.shared.shared_message",
+    "NodeSlowRequests": "ledger.slow_request",
     "NodeStatus": "ledger.client.records",
     "OffsetReset": "ledger.client.admin.consumer_group_records",
     "Outcome": "ledger.client.group.push_consumer",
@@ -136,6 +138,7 @@ _HOMES = {
     "ShardStatus": "ledger.client.records",
     "SharedConsumer": "ledger.client.sync.shared_consumer",
     "SharedMessage": "ledger.client.shared.shared_message",
+    "SlowRequest": "ledger.slow_request",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
     "Transaction": "ledger.client.sync.transactions",
@@ -176,6 +179,7 @@ __all__ = [
     "Members",
     "Message",
     "MessageLease",
+    "NodeSlowRequests",
     "NodeStatus",
     "OffsetReset",
     "Outcome",
@@ -195,6 +199,7 @@ __all__ = [
     "ShardStatus",
     "SharedConsumer",
     "SharedMessage",
+    "SlowRequest",
     "TopicDescription",
     "TopicQueue",
     "Transaction",

@@ -21,11 +21,14 @@ from ledger.client.requests.responder import Handler
 from ledger.client.shared.shared_consumer import SharedListener, SharedMessages, SharedStart
 from ledger.client.signals import Reading
 from ledger.client.transactions.records import CheckResult, TransactionChecker
+from ledger.slow_request import CallingClient, FollowerPart, RequestPart
 
 __all__ = [
     "BinaryColumn",
+    "CallingClient",
     "CheckResult",
     "Columns",
+    "FollowerPart",
     "GivenHeaders",
     "GroupStart",
     "Handler",
@@ -39,6 +42,7 @@ __all__ = [
     "QueueTimes",
     "Reading",
     "RebalanceCallback",
+    "RequestPart",
     "ResetTarget",
     "SharedListener",
     "SharedMessages",

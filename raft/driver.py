@@ -49,6 +49,7 @@ from raft.core import (
     VoteResponse,
 )
 from raft.driver_settings import DriverRuntime, ReplicaStorage
+from raft.entry_times import EntryTimes
 from raft.errors import CannotApplyError
 from raft.forks import Forks
 from raft.interfaces import DriverDisk, Machine, Proposal, Transport
@@ -100,7 +101,16 @@ class Driver:
         self._received = ReceivedRange(raft, log)
         self._forks = Forks(raft, log)
         self.clock = ClusterClock(raft.node, runtime.now_ms, runtime.steady_ms)
-        self._writer = LogWriter(raft, log, disk, now_ms=self.now_ms, on_persisted=self._settle)
+        # When this replica wrote, held, committed and applied its last entries.
+        self.times = EntryTimes(
+            runtime.steady_ms,
+            runtime.now_ms,
+            last_index=log.last_index,
+            commit=raft.commit,
+            applied=resumed.index if resumed else 0,
+            remembered=runtime.remembered_writes,
+        )
+        self._writer = LogWriter(raft, log, disk, times=self.times, now_ms=self.now_ms, on_persisted=self._settle)
         self._applier = Applier(
             raft,
             log,
@@ -188,6 +198,8 @@ class Driver:
         self.raft.step(message)
         if isinstance(message, HeartbeatResponse | VoteResponse) and message.sender in self.raft.configuration.members:
             self.clock.heard(message.sender, message.wall_ms)  # before the no-op of a new leader is dated
+        if isinstance(message, AppendResponse) and (progress := self.raft.progress.get(message.sender)) is not None:
+            self.times.has_acknowledged(message.sender, progress.match)
         self._settle()
 
     def receive_append(self, append: Append, entries: Readable) -> None:
@@ -386,6 +398,7 @@ class Driver:
                 pass
         finally:
             self._settling = False
+        self.times.commits(self.raft.commit)
         if self.leads or self._applier.has_work:
             self._schedule_turn()
 
@@ -413,6 +426,7 @@ class Driver:
             self._announce_members()
         if ready.chunk is not None:
             self._installation.take(ready.chunk)
+            self._note_installed()
         if ready.trusted:
             self._disk.trusted()
         if ready.diverged:
@@ -441,7 +455,13 @@ class Driver:
         if body := self.configuration():
             self._transport.configured(decode_configuration(body), self.raft.progress)
 
+    def _note_installed(self) -> None:
+        """Forget the times of the entries, if a snapshot that ends behind them has replaced the log."""
+        if self._log.first_index - 1 > self.times.written.last:
+            self.times.installed(self._log.first_index - 1)
+
     def _role_changed(self, change: RoleChange) -> None:
+        self.times.role_changed()
         if not self.leads:
             self._give_up_waiting()
         self._machine.role_changed(change)
@@ -488,6 +508,7 @@ class Driver:
             self.raft.stop_applying()
             self._machine.stopped_applying(reason)
             self._settle()
+        self.times.applies(self.applied)
         self._reads.answer(self.applied)
         if self._applier.has_work:
             self._schedule_turn()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from raft.entry_times import REMEMBERED_WRITES
 from raft.interfaces import Log
 from store import Snapshot, Snapshots
 
@@ -39,3 +40,5 @@ class DriverRuntime:
     stalled: Callable[[], str] = lambda: ""
     # Returns whether nothing ran on this node for longer than an election takes. The driver asks before each event.
     was_held_up: Callable[[], bool] = lambda: False
+    # Of how many group writes and commits the driver remembers the times.
+    remembered_writes: int = REMEMBERED_WRITES

@@ -9,8 +9,8 @@
     stopping.py   ends a command on Ctrl-C and on SIGTERM
     completion.py completes commands and names in a shell
 
-Each of the folders cluster/, doctor/, topics/, groups/, messages/, rocketmq/, log/, validation/, servers/, local/ and
-bench/ contains the commands for one kind of object, for example topics.
+Each of the folders cluster/, doctor/, debug/, topics/, groups/, messages/, rocketmq/, log/, validation/, servers/,
+local/ and bench/ contains the commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder
@@ -88,6 +88,7 @@ _COMMANDS = {
     "doctor": CommandEntry(
         "cluster.cli.doctor.command", "doctor", "List what is wrong with a cluster, and the commands that help."
     ),
+    "debug": CommandEntry("cluster.cli.debug.command", "debug", "Look for the cause of a problem: slow requests."),
     "user": CommandEntry("cluster.cli.security.user", "user", "Add, list, rotate and remove users."),
     "acl": CommandEntry("cluster.cli.security.acl", "acl", "Grant, revoke, list and test the rights of users."),
     "profile": CommandEntry(

@@ -27,6 +27,7 @@ from cluster.node.metrics.node_metrics import Meters
 from cluster.node.metrics.raft_metrics import RaftCollector
 from cluster.node.metrics.readiness_metrics import ReadinessCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
+from cluster.node.metrics.slow_metrics import SlowRequestCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
 from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.node_shards import NodeShards
@@ -55,14 +56,17 @@ from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
+from ledger.broker.rpc.inspection import InspectionService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.rpc.transactions import TransactionService
+from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.client.connection.environment import Environment
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
+    inspection_pb2_grpc,
     operations_pb2_grpc,
     security_pb2_grpc,
     transaction_pb2_grpc,
@@ -147,6 +151,10 @@ class Node:
         )
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
         self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
+        slow = self._slow = SlowRequests(
+            settings.slow_request_ms, shards.replicas, self._runtime.monotonic_ms, self._runtime.now_ms
+        )
+        self._registry.register(SlowRequestCollector(slow))
         self._broker = BrokerService(
             broker,
             self._meters,
@@ -155,10 +163,12 @@ class Node:
                 Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
             ),
             self._access.authorizer,
+            slow,
         )
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
+        self._inspection = InspectionService(slow)
         self._registry.register(self._raft_collector())
         self._registry.register(self._readiness_collector())
         rights = TopicRights(shards.replicas, self._access.authorizer)
@@ -173,7 +183,7 @@ class Node:
         # What the methods of the gRPC port got.
         self._delivered = Delivered()
         self._server = aio.server(
-            interceptors=[RequestGuard(self._access.guard.admit, self._delivered), self._access.guard],
+            interceptors=[RequestGuard(self._access.guard.admit, self._delivered, slow=slow), self._access.guard],
             options=server_options(
                 settings.largest_entry_bytes, connections_open_at_once(settings.max_connections, file_limit())
             ),
@@ -369,13 +379,14 @@ class Node:
     def _add_client_services(self, server: aio.Server) -> None:
         add_broker(self._broker, server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, server)
+        inspection_pb2_grpc.add_InspectionServicer_to_server(self._inspection, server)
         transaction_pb2_grpc.add_TransactionsServicer_to_server(self._transactions, server)
         consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, server)
         consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(self._group_operations, server)
         security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, server)
 
     def _make_local_server(self) -> aio.Server:
-        guards = [RequestGuard(), self._access.local_guard]
+        guards = [RequestGuard(slow=self._slow), self._access.local_guard]
         server = aio.server(interceptors=guards, options=server_options(self._settings.largest_entry_bytes))
         self._add_client_services(server)
         return server

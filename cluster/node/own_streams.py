@@ -23,6 +23,7 @@ from ledger.broker.rpc.broker import BrokerService
 from ledger.broker.rpc.produce_stream import Batches, OwedResponses, result
 from ledger.errors import LedgerError
 from ledger.produce_wire import ProduceRequest
+from ledger.slow_request import CallingClient
 from ledger.v1 import broker_pb2
 
 log = logging.getLogger("ledgermq.node.requests")
@@ -45,7 +46,7 @@ class OwnProduceStream:
         self._broker = broker
         self._caller = caller
         self._batches: Batches | None = None
-        self._owed = OwedResponses(broker.produce_load)
+        self._owed = OwedResponses(broker.produce_load, CallingClient(peer=OWN))
 
     async def wait_for_connection(self) -> None:
         """Raises LedgerError if the user may not call."""

@@ -30,6 +30,8 @@ from grpc import aio
 from cluster.node.delivered import Delivered
 from cluster.node.guarded_context import CountedReads, MalformedRequestError, RequestDecoder
 from cluster.node.receiving import Context, Receiving
+from ledger.broker.rpc.throttling import calling_client
+from ledger.broker.slow.slow_requests import SlowRequests
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.requests")
@@ -53,8 +55,11 @@ class RequestGuard(aio.ServerInterceptor):
         admit: Admit = admit_everybody,
         delivered: Delivered | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
+        slow: SlowRequests | None = None,
     ) -> None:
-        """`delivered` counts the requests that the methods got."""
+        """`delivered` counts the requests that the methods got. `slow` records calls with one request that were slow;
+        None: they are not measured."""
+        self._slow = slow
         self._admit = admit
         self._delivered = delivered or Delivered()
         self._receiving = Receiving()
@@ -96,13 +101,21 @@ class RequestGuard(aio.ServerInterceptor):
         )
 
     def _guarded_call(self, method: str, behavior: Call, decode: RequestDecoder) -> Call:
+        slow = self._slow if self._slow is not None and self._slow.measures(method) else None
+
         async def guarded(_: Any, context: Context) -> Any:
             try:
                 await self._admit(method, context)
                 request = await self._receiving.read(CountedReads(context, self._delivered, decode))
                 if request is aio.EOF:
                     raise MalformedRequestError
-                return await behavior(request, context)
+                if slow is None:
+                    return await behavior(request, context)
+                began_ms = slow.now_ms()
+                response = await behavior(request, context)
+                if slow.now_ms() - began_ms >= slow.threshold_ms:
+                    slow.called(method, request, response, calling_client(context), began_ms)
+                return response
             except Exception as error:
                 await self._end(method, error, context)
 

@@ -301,6 +301,11 @@ class NodeSettings(BaseSettings):
     # How many messages one client may fetch from this node in a second. 0 sets no limit.
     fetch_quota_messages_per_s: int = Field(default=0, ge=0)
 
+    # -- slow requests (docs/OPERATING.md)
+
+    # A request of a client that takes this time in ms is recorded with the parts of its time: `ledgermq debug slow`.
+    slow_request_ms: float = Field(default=100.0, gt=0, le=3_600_000, allow_inf_nan=False)
+
     # -- callers that hold connections (docs/LIMITS.md). A host is an IPv4 address, or a /64 network of IPv6.
 
     # The largest number of open gRPC connections of clients and nodes, and of those of one host.

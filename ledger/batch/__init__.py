@@ -30,6 +30,7 @@ from ledger.batch.header import (
     key_hashes,
     message_ids,
     place_of,
+    producer_of,
     tag_hashes,
 )
 from ledger.batch.rest import rest_of
@@ -86,6 +87,7 @@ __all__ = [
     "largest_batch",
     "message_ids",
     "place_of",
+    "producer_of",
     "read_in",
     "readdress",
     "rest_of",

@@ -84,6 +84,7 @@ _FIXED = struct.Struct("<IIBBHIIIIIIIQQq")
 _CRC = struct.Struct("<I")
 _PLACE = struct.Struct("<II")
 _PLACE_POSITION = 32
+_PRODUCER_POSITION = 40
 _NUMBER = struct.Struct("<Q")
 _CRC_POSITION = 4
 _CRC_FROM = 8
@@ -223,6 +224,13 @@ def place_of(data: Buffer) -> tuple[int, int]:
     """Read the topic id and the queue of a batch, without checking that the bytes are a valid batch. If the bytes
     are shorter than a header, return (0, 0)."""
     return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
+
+
+def producer_of(data: Buffer) -> int:
+    """Read the producer id of a batch, as `place_of` reads its place. If the bytes are shorter than a header, return
+    0."""
+    number: int = _NUMBER.unpack_from(data, _PRODUCER_POSITION)[0] if len(data) >= HEADER_BYTES else 0
+    return number
 
 
 def seal(header: bytes, *parts: Buffer) -> bytes:

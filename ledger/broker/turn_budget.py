@@ -26,15 +26,17 @@ class TurnBudget:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._scheduled = False
 
-    async def spend(self, steps: int) -> None:
-        """Return when this turn has room for a part of this many steps."""
+    async def spend(self, steps: int) -> float:
+        """Return when this turn has room for a part of this many steps. Return how long that took, in seconds."""
         if self._waiting or self._spent >= self._most_steps:
-            granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            began_s, granted = loop.time(), loop.create_future()
             self._waiting.append((granted, steps))
             self._schedule()
             await granted
-        else:
-            self.charge(steps)
+            return loop.time() - began_s
+        self.charge(steps)
+        return 0.0
 
     def charge(self, steps: int) -> None:
         """Count steps that are known only after the work, so that the next part waits."""

@@ -11,6 +11,7 @@ from cluster.node.metrics.raft_metrics import RAFT
 from cluster.node.metrics.readiness_metrics import READINESS
 from cluster.node.metrics.rocketmq_metrics import ROCKETMQ
 from cluster.node.metrics.shared_metrics import SHARED
+from cluster.node.metrics.slow_metrics import SLOW
 from cluster.node.metrics.timed_metrics import TIMED
 from cluster.node.metrics.transaction_metrics import TRANSACTIONS
 
@@ -36,7 +37,7 @@ class MetricChapter:
 
 CHAPTERS = (
     MetricChapter("Node", "", (*READINESS, *OF_THE_NODE)),
-    MetricChapter("Traffic", "", TRAFFIC),
+    MetricChapter("Traffic", "", (*TRAFFIC, *SLOW)),
     MetricChapter("Shards and their logs", "", (*RAFT, *LOG_EVENTS)),
     MetricChapter("Consumer groups", "A node reports the shards that it leads.", CONSUMPTION),
     MetricChapter("Shared groups", "A node reports the shards that it leads.", SHARED),

@@ -24,6 +24,7 @@ from ledger.broker.produce.timed_limits import TimedLimits
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
+from raft.entry_times import REMEMBERED_STEPS, REMEMBERED_WRITES
 from raft.held_up import HeldUp
 from raft.transport.grpc_transport import Identity, Receiver
 from store import VoteFile
@@ -115,6 +116,7 @@ class ReplicaBuilder:
                 soon=lambda work: loop.call_soon(vital.event(work)),
                 stalled=lambda: self._stalled(replica, threads),
                 was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
+                remembered_writes=max(REMEMBERED_STEPS, REMEMBERED_WRITES // settings.shards),
             ),
         )
         replica.attach(driver)

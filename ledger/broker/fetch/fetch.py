@@ -94,19 +94,24 @@ async def fetch(
     wanted = wanted[:MAX_FETCH_QUEUES]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(max_wait_ms, MAX_WAIT_MS) / 1000
+    queued_s = waited_s = 0.0
     while True:
-        await turns.spend(waiting_steps(wanted))
+        queued_s += await turns.spend(waiting_steps(wanted))
         waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
         try:
             collected = await collect_in_turns(queues, wanted, turns, max_bytes)
+            queued_s += collected.queued_s
             result = collected.result
+            result.queued_s, result.waited_s = queued_s, waited_s
             if any(has_news(asked, given) for asked, given in zip(wanted, result.queues, strict=True)):
                 return result
             if (left := deadline - loop.time()) <= 0:
                 return result
             left = min(left, collected.due_in_s)
             del collected, result  # thousands of fetches may wait, each for thousands of queues
+            waits_from_s = loop.time()
             await asyncio.wait((waiter,), timeout=left)
+            waited_s += loop.time() - waits_from_s
         finally:
             waiter.cancel()
 
@@ -131,6 +136,8 @@ class Collected:
     due_in_s: float = math.inf
     # What reading the batches cost, in steps of a turn.
     steps: int = 0
+    # How long the fetch waited for its turns, in seconds.
+    queued_s: float = 0.0
 
 
 async def collect_in_turns(
@@ -141,18 +148,19 @@ async def collect_in_turns(
     Views of the log must not outlive a turn. So a fetch of many queues first looks, turn by turn, which queues have
     messages, and then reads some of these queues in one turn."""
     if len(wanted) <= QUEUES_AT_ONCE:
-        await turns.spend(len(wanted))
+        queued_s = await turns.spend(len(wanted))
         collected = collect(queues, wanted, max_bytes)
+        collected.queued_s = queued_s
         turns.charge(collected.steps)
         return collected
     collected = Collected(FetchResult())
     ready: list[int] = []
     for start in range(0, len(wanted), QUEUES_AT_ONCE):
         some = wanted[start : start + QUEUES_AT_ONCE]
-        await turns.spend(len(some))
+        collected.queued_s += await turns.spend(len(some))
         ready += (start + at for at in look_at(queues, some, collected))
     # The response is encoded in the turn in which the batches are read.
-    await turns.spend(len(wanted) // 4)
+    collected.queued_s += await turns.spend(len(wanted) // 4)
     ready = ready[:MAX_FETCH_READS]
     read = collect(queues, [wanted[at] for at in ready], max_bytes)
     turns.charge(read.steps)

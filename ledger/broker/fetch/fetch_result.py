@@ -53,6 +53,9 @@ class FetchResult:
     """The result of a fetch: one `FetchedQueue` for each queue, in the order of the request."""
 
     queues: list[FetchedQueue] = field(default_factory=list)
+    # How long the fetch waited for new messages, and how long for its turns, in seconds.
+    waited_s: float = 0.0
+    queued_s: float = 0.0
 
 
 def detached(error: LedgerError) -> LedgerError:

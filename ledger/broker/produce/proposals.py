@@ -18,17 +18,18 @@ from store import EntryDraft, Header
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The result of a committed batch. `append_time_ms` is in ms since 1970. `duplicate` means that the batch
-    repeated an earlier batch."""
+    repeated an earlier batch. `index` is the index of the batch's entry."""
 
     base_offset: int
     term: int
     append_time_ms: int
     duplicate: bool = False
+    index: int = 0
 
     @classmethod
     def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
         """Return the result of the batch that this record describes."""
-        return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
+        return cls(record.base_offset, record.term, record.append_time_ms, duplicate, record.index)
 
 
 class BatchProposal:

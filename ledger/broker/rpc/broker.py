@@ -26,12 +26,14 @@ from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
 from ledger.broker.rpc.produce_stream import MAX_STREAMS, Batches, ProduceLoad, serve_produce
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import put_nodes, put_topics, route_response, shard_status, topic_route
-from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
+from ledger.broker.rpc.throttling import MeteredBatches, Quotas, calling_client, client_of
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.rpc.waiting_wire import put_waiting, waiting_query
+from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.broker.timed.cancelling import NamedMessage, cancel
 from ledger.broker.timed.listing import list_waiting
 from ledger.errors import LedgerError, ThrottledError
+from ledger.slow_request import UNKNOWN_CLIENT
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 # Begins the error of a read that failed on this node's disk. Another node may be able to read the data.
@@ -58,17 +60,23 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     this node, requests are refused."""
 
     def __init__(
-        self, broker: Broker, meter: Meter, quotas: Quotas | None = None, authorizer: Authorizer | None = None
+        self,
+        broker: Broker,
+        meter: Meter,
+        quotas: Quotas | None = None,
+        authorizer: Authorizer | None = None,
+        slow: SlowRequests | None = None,
     ) -> None:
         """`quotas` are the quotas of each client; None means no quotas. `authorizer` decides what callers may do; None
-        means that every caller may do everything."""
+        means that every caller may do everything. `slow` records slow requests; None: they are not measured."""
         self._broker = broker
         self._meter = meter
         self._quotas = quotas or Quotas()
         self._rights = TopicRights(broker.replicas, authorizer)
         # Produce streams that are open.
         self._streams = 0
-        self.produce_load = ProduceLoad()
+        self._slow = slow
+        self.produce_load = ProduceLoad(slow=slow)
 
     @property
     def configuration_index(self) -> int:
@@ -84,7 +92,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self._streams += 1
         try:
             client = client_of(context) if self._quotas.produce.is_set else ""
-            await serve_produce(self.batches_of(client), context, self.produce_load)
+            known = UNKNOWN_CLIENT if self._slow is None else calling_client(context)
+            await serve_produce(self.batches_of(client), context, self.produce_load, known)
         finally:
             self._streams -= 1
 
@@ -105,6 +114,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         must not contain views of the log."""
         quota = self._quotas.fetch
         client = client_of(context) if quota.is_set else ""
+        began_ms = 0.0 if self._slow is None else self._slow.now_ms()
         try:
             quota.admit(client, now_s())
             with storage_checked(UNREADABLE):
@@ -113,11 +123,23 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             if isinstance(error, ThrottledError):
                 self._meter.throttled("consumer")
             return serialize_refusal(request, error)
+        self._look_for_slow_fetch(began_ms, request, result, context)
         messages, size = self._broker.queues.count(result, self._meter)
         quota.charge(client, messages, size, now_s())
         # grpc's stubs want an instance of a class that grpc does not have.
         self._broker.queues.response_budget.leaves(size, context)  # type: ignore[arg-type]
         return serialize(result, self.configuration_index)
+
+    def _look_for_slow_fetch(
+        self, began_ms: float, request: broker_pb2.FetchRequest, result: FetchResult, context: Context
+    ) -> None:
+        """Record a fetch that was slow. Its wait for new messages does not count."""
+        slow = self._slow
+        if slow is None or slow.now_ms() - began_ms - result.waited_s * 1000 < slow.threshold_ms:
+            return
+        queues = [(each.topic_id, each.queue) for each in request.queues[:MAX_FETCH_QUEUES]]
+        error = next((each.error.code for each in result.queues if each.error is not None), "")
+        slow.fetched(began_ms, result.waited_s * 1000, result.queued_s * 1000, queues, calling_client(context), error)
 
     async def _fetch(self, request: broker_pb2.FetchRequest) -> FetchResult:
         wanted = [

@@ -15,16 +15,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import grpc
 from grpc import aio
 
+from ledger.batch import place_of, producer_of
 from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.two_way_stream import StalledError
+from ledger.broker.slow.slow_requests import ProducedRequest, SlowRequests
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, to_wire
+from ledger.slow_request import UNKNOWN_CLIENT, CallingClient
 from ledger.v1 import broker_pb2
 
 # Batches of one request.
@@ -73,7 +76,11 @@ class ProduceLoad:
     """What all produce streams of one node owe: results that are not sent, and bytes of batches that are not
     committed."""
 
-    def __init__(self, node_results: int = NODE_RESULTS, node_bytes: int = NODE_BYTES) -> None:
+    def __init__(
+        self, node_results: int = NODE_RESULTS, node_bytes: int = NODE_BYTES, slow: SlowRequests | None = None
+    ) -> None:
+        """`slow` records the requests that were slow; None: they are not measured."""
+        self.slow = slow
         self.turns = TurnBudget(MAX_TURN_STEPS)
         # Both are >= 0, and the sums over all `OwedResponses` of the node.
         self.results = 0
@@ -111,15 +118,30 @@ class ProduceLoad:
                 self._waiting.append((owed, freed))
 
 
+class OwedRequest(NamedTuple):
+    """A request whose response is not sent. The times are of the clock of `SlowRequests`, and 0 without one."""
+
+    outcomes: Sequence[Outcome]
+    received_ms: float
+    # When its batches had been appended.
+    proposed_ms: float
+    # Topic id and queue of its first batch.
+    place: tuple[int, int]
+
+
 class OwedResponses:
     """The requests of one stream whose responses are not sent, oldest first."""
 
-    def __init__(self, load: ProduceLoad) -> None:
+    def __init__(self, load: ProduceLoad, client: CallingClient = UNKNOWN_CLIENT) -> None:
+        """`client` is the client of the stream, for the records of slow requests."""
         # The results that are not sent, and the bytes of batches that are not committed.
         self.results = 0
         self.bytes = 0
         self._load = load
-        self._requests: deque[Sequence[Outcome]] = deque()
+        self._client = client
+        # The producer id of the newest request, which `load.slow` knows to be of this client.
+        self._producer = 0
+        self._requests: deque[OwedRequest] = deque()
         self._changed = asyncio.Event()
 
     @property
@@ -136,6 +158,8 @@ class OwedResponses:
     async def append(self, batches: Batches, request: Sequence[bytes]) -> None:
         """Append the batches of a request, in their order."""
         outcomes: list[Outcome] = []
+        slow = self._load.slow
+        received_ms = 0.0 if slow is None else slow.now_ms()
         self._count(len(request), 0)
         for batch in request:
             await self._load.turns.spend(1 + len(batch) // STEP_BYTES)
@@ -143,18 +167,35 @@ class OwedResponses:
             if not isinstance(outcome, LedgerError):
                 self._await_commit(outcome, len(batch))
             outcomes.append(outcome)
-        self._requests.append(outcomes)
+        first = request[0] if request else b""
+        proposed_ms = 0.0
+        if slow is not None:
+            proposed_ms = slow.now_ms()
+            self._note_producer(slow, producer_of(first))
+        self._requests.append(OwedRequest(outcomes, received_ms, proposed_ms, place_of(first)))
         self._changed.set()
 
     async def oldest(self) -> Sequence[Outcome]:
         """Return the outcomes of the oldest request. `sent` removes the request."""
         while not self._requests:
             await self._change()
-        return self._requests[0]
+        return self._requests[0].outcomes
 
     def sent(self) -> None:
-        self._count(-len(self._requests.popleft()), 0)
+        request = self._requests.popleft()
+        self._count(-len(request.outcomes), 0)
         self._changed.set()
+        slow = self._load.slow
+        if slow is not None and slow.now_ms() - request.received_ms >= slow.threshold_ms:
+            results = [each if isinstance(each, LedgerError) else _result_of(each) for each in request.outcomes]
+            slow.produced(
+                ProducedRequest(request.received_ms, request.proposed_ms, *request.place, results), self._client
+            )
+
+    def _note_producer(self, slow: SlowRequests, producer_id: int) -> None:
+        if producer_id != self._producer:
+            self._producer = producer_id
+            slow.senders.note(producer_id, self._client)
 
     async def all_sent(self) -> None:
         while self._requests:
@@ -183,9 +224,20 @@ class OwedResponses:
         self._load.add(results, size)
 
 
-async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any], load: ProduceLoad) -> None:
+def _result_of(outcome: asyncio.Future[Committed]) -> Committed | LedgerError:
+    """Return the result of a batch whose response was sent."""
+    error = outcome.exception()
+    return error if isinstance(error, LedgerError) else outcome.result()
+
+
+async def serve_produce(
+    batches: Batches,
+    context: aio.ServicerContext[Any, Any],
+    load: ProduceLoad,
+    client: CallingClient = UNKNOWN_CLIENT,
+) -> None:
     """Serve the stream of one producer until it ends. `load` counts what the streams of this node owe."""
-    owed = OwedResponses(load)
+    owed = OwedResponses(load, client)
     reader = asyncio.create_task(append_requests(batches, owed, context), name="produce requests")
     writer = asyncio.create_task(answer_in_order(batches, owed, context, load), name="produce answers")
     try:

@@ -168,6 +168,9 @@ _OF_OPERATIONS = {
     "OpenTopic": _ONLY_NODES,
     "DropTopic": _ONLY_NODES,
 }
+_OF_INSPECTION = {
+    "GetSlowRequests": Needed(rights=_cluster("describe")),
+}
 _OF_TRANSACTIONS = {
     # A node asks for a dead-letter topic that was deleted.
     "PrepareTransactions": Needed(rights=_producer_group, nodes="too"),
@@ -209,6 +212,7 @@ NEEDED: dict[str, Needed] = {
         ("ConsumerGroups", _OF_GROUPS),
         ("ConsumerGroupOperations", _OF_GROUP_OPERATIONS),
         ("Operations", _OF_OPERATIONS),
+        ("Inspection", _OF_INSPECTION),
         ("Transactions", _OF_TRANSACTIONS),
         ("Security", _OF_SECURITY),
     )

@@ -23,6 +23,7 @@ from ledger.broker.produce.proposals import Committed
 from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import ThrottledError
+from ledger.slow_request import CallingClient
 
 _AGENT = "grpc-python"
 _LONGEST_NAME = 127
@@ -70,8 +71,19 @@ def client_of(context: aio.ServicerContext[Any, Any]) -> str:
     caller = present_caller()
     if not caller.has_every_right:
         return f"user {caller.user}"
+    if name := stated_name(context):
+        return f"named {name}"
+    return f"at {context.peer().rpartition(':')[0]}"
+
+
+def stated_name(context: aio.ServicerContext[Any, Any]) -> str:
+    """Return the name that the client of a call states, or "". Nothing verifies it."""
     agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
     name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
-    if name:
-        return f"named {name[:_LONGEST_NAME]}"
-    return f"at {context.peer().rpartition(':')[0]}"
+    return name[:_LONGEST_NAME]
+
+
+def calling_client(context: aio.ServicerContext[Any, Any]) -> CallingClient:
+    """Return the client of the present call, as far as the node knows it."""
+    caller = present_caller()
+    return CallingClient(stated_name(context), context.peer(), "" if caller.has_every_right else caller.user)

@@ -7,6 +7,7 @@ own status to the admin client.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
+from ledger.client.admin.slow_requests import slow_requests
 from ledger.client.admin.transactions_admin import (
     MAX_TRANSACTIONS,
     end_transaction,
@@ -53,6 +55,7 @@ from ledger.client.records import (
 from ledger.client.transactions.records import TransactionDescription
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
+from ledger.slow_request import NodeSlowRequests
 from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -366,6 +369,23 @@ class AsyncAdmin(AsyncLifetime):
             version=response.version,
             shards=tuple(_shard_status(shard) for shard in response.shards),
         )
+
+    async def slow_requests(self, *, threshold_ms: float = 0.0, node: int | None = None) -> list[NodeSlowRequests]:
+        """Return the slow requests that the nodes keep, with the parts of their time: one item for each node, sorted by
+        node number.
+
+            threshold_ms  only requests that took at least this time (default 0: all that the nodes keep). A node
+                          records no requests that are faster than its setting `slow_request_ms`
+            node          ask only this node; None (default): all nodes
+
+        A node keeps its recent slow requests, and the slowest since its start. If a node does not answer, the field
+        `error` of its item says why. Raises InvalidArgumentError, and PermissionDeniedError without the right to
+        describe the cluster.
+        """
+        self._client.check_open()
+        if not 0 <= threshold_ms < math.inf:
+            raise InvalidArgumentError(f"threshold_ms is {threshold_ms}: it must be 0 or more.")
+        return await slow_requests(self._client, threshold_ms, node)
 
     # -- users and their rights
 

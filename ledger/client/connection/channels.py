@@ -32,6 +32,7 @@ from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperationsStub
 from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
+from ledger.v1.inspection_pb2_grpc import InspectionStub
 from ledger.v1.operations_pb2_grpc import OperationsStub
 from ledger.v1.security_pb2_grpc import SecurityStub
 from ledger.v1.transaction_pb2_grpc import TransactionsStub
@@ -65,13 +66,20 @@ _END_OF_CALL = "_AioCall._handle_status_once_received"
 
 
 class NodeStub(
-    BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub, SecurityStub, TransactionsStub
+    BrokerStub,
+    OperationsStub,
+    InspectionStub,
+    ConsumerGroupsStub,
+    ConsumerGroupOperationsStub,
+    SecurityStub,
+    TransactionsStub,
 ):
     """A gRPC stub that has all calls that clients make to a node."""
 
     def __init__(self, channel: grpc.aio.Channel | ProvenChannel) -> None:
         BrokerStub.__init__(self, channel)
         OperationsStub.__init__(self, channel)
+        InspectionStub.__init__(self, channel)
         ConsumerGroupsStub.__init__(self, channel)
         ConsumerGroupOperationsStub.__init__(self, channel)
         SecurityStub.__init__(self, channel)

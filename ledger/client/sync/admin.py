@@ -32,6 +32,7 @@ from ledger.client.records import (
 from ledger.client.sync.loop_thread import started, stopped
 from ledger.client.transactions.records import TransactionDescription
 from ledger.holds import DEFAULT_TTL_MS
+from ledger.slow_request import NodeSlowRequests
 
 
 class Admin(Lifetime):
@@ -214,6 +215,20 @@ class Admin(Lifetime):
         The result includes a bootstrap server that is not a member of the cluster if the server answers.
         """
         return self._thread.run(self._client.cluster())
+
+    def slow_requests(self, *, threshold_ms: float = 0.0, node: int | None = None) -> list[NodeSlowRequests]:
+        """Return the slow requests that the nodes keep, with the parts of their time: one item for each node, sorted by
+        node number.
+
+            threshold_ms  only requests that took at least this time (default 0: all that the nodes keep). A node
+                          records no requests that are faster than its setting `slow_request_ms`
+            node          ask only this node; None (default): all nodes
+
+        A node keeps its recent slow requests, and the slowest since its start. If a node does not answer, the field
+        `error` of its item says why. Raises InvalidArgumentError, and PermissionDeniedError without the right to
+        describe the cluster.
+        """
+        return self._thread.run(self._client.slow_requests(threshold_ms=threshold_ms, node=node))
 
     def list_users(self) -> list[UserSummary]:
         """Return all users, sorted by name. Needs the right to administer the cluster, as all methods for users do."""
