@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,62 +15,14 @@ from cluster.cli.cluster.members import OPERATIONS
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.health import ReplicaRow, has_wrong_clock, health_of, health_of_one, marks_of, rows_of
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 from ledger.local_socket import is_socket
-from raft.cluster_clock import TOLERANCE_MS, clock_sentence
+from raft.cluster_clock import clock_sentence
 from raft.transport.cluster_secret import new_secret
 
 _ONLY_LOCAL = "\nThe local socket shows its own node. To see the others too, say who you are with --user or --profile."
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaRow:
-    """The status of one replica, which is one node's copy of one shard. If the node is unreachable, the unknown
-    values are None."""
-
-    node: int
-    address: str
-    shard: int | None
-    role: str
-    term: int | None
-    last_index: int | None
-    commit: int | None
-    applied: int | None
-    # The number of entries that the leader has and this replica does not have.
-    lag: int | None
-    # The replica may have lost entries that it acknowledged. It does not vote until it has caught up.
-    suspect: bool | None = None
-    feature_level: int | None = None
-    # Why the replica applies no more entries; empty while it applies entries.
-    stopped: str | None = None
-    # How the logs of other members contradict this log; empty if none does.
-    diverged: str | None = None
-    # On a leader that cannot commit: the followers that answer heartbeats and acknowledge no entries.
-    unacknowledged_by: tuple[int, ...] = ()
-    # Why the last start of the replica built state and indexes anew from the log; else empty.
-    rebuilt: str | None = None
-    # Why the replica takes no writes of clients; empty if it takes writes when it leads.
-    no_writes: str | None = None
-    # By how many ms the wall clock of the node is ahead of the clocks of most voters, or behind them (negative).
-    clock_offset_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The result of `ledgermq cluster health`.
-
-    Values:
-
-        healthy       each shard has a leader, and all replicas take part
-        degraded      each shard has a leader, but a replica is unreachable, suspect, stopped, diverged, takes no
-                      writes, has a wrong clock or does not take part
-        unavailable   a shard has no leader, or its leader is diverged or unacknowledged
-    """
-
-    status: str
-    # The status and its reason, for the user.
-    sentence: str
 
 
 @click.group()
@@ -186,89 +138,6 @@ def health(bootstrap: str, output: str) -> int:
     return 0 if verdict.status == "healthy" else 1
 
 
-def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
-    """Return a row for each replica. The lag of a replica is the number of entries that its log is behind the log
-    of the shard's leader. If several nodes say that they lead a shard, the node with the highest term is taken as
-    the leader."""
-    leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
-    leading = {leader.shard: leader for leader in sorted(leaders, key=lambda leader: leader.term)}
-    rows = []
-    for node in sorted(nodes, key=lambda one: one.node):
-        if not node.shards:
-            role = "waiting" if node.reachable else "unreachable"
-            rows.append(ReplicaRow(node.node, node.address, None, role, None, None, None, None, None))
-        for shard in node.shards:
-            leader = leading.get(shard.shard)
-            lag = None if leader is None else max(0, leader.last_index - shard.last_index)
-            rows.append(
-                ReplicaRow(
-                    node=node.node,
-                    address=node.address,
-                    shard=shard.shard,
-                    role=shard.role,
-                    term=shard.term,
-                    last_index=shard.last_index,
-                    commit=shard.commit,
-                    applied=shard.applied,
-                    lag=lag,
-                    suspect=shard.suspect,
-                    feature_level=shard.feature_level,
-                    stopped=shard.stopped,
-                    diverged=shard.diverged,
-                    unacknowledged_by=shard.unacknowledged_by,
-                    rebuilt=shard.rebuilt,
-                    no_writes=shard.no_writes,
-                    clock_offset_ms=None if leader is None else leader.clock_offsets_ms.get(node.node),
-                )
-            )
-    return rows
-
-
-def health_of(rows: list[ReplicaRow]) -> Health:
-    """Return the health of the cluster that `rows` describe."""
-    leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
-    shards = sorted({row.shard for row in rows if row.shard is not None})
-    if not leaders:
-        return Health(
-            "unavailable",
-            "unavailable: no shard has a leader; nothing can be written until a majority of the nodes runs",
-        )
-    if idle := [str(shard) for shard in shards if shard not in leaders]:
-        return Health("unavailable", f"unavailable: no leader in shard {', '.join(idle)}; its queues wait for one")
-    if blocked := [
-        f"shard {leader.shard} {_why_no_writes(leader)}" for leader in leaders.values() if _takes_no_writes(leader)
-    ]:
-        return Health("unavailable", f"unavailable: no writes ({', '.join(blocked)}); `ledgermq cluster info` says why")
-    takes_part = ("leader", "follower", "learner")
-    unwell = [row for row in rows if row.role not in takes_part or _marks(row)]
-    nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
-    lag = max((row.lag or 0 for row in rows if row not in unwell), default=0)
-    status = "degraded" if unwell else "healthy"
-    return Health(
-        status,
-        f"{status}: {_who_leads([leaders[shard] for shard in shards])}; {len(nodes - absent)} of {len(nodes)} nodes "
-        f"take part; the largest lag is {lag} entries",
-    )
-
-
-def health_of_one(node: NodeStatus) -> Health:
-    """Return the health of the cluster as one of its nodes sees it."""
-    idle = [str(shard.shard) for shard in node.shards if not shard.leader]
-    if idle or not node.shards:
-        shards = f"shard {', '.join(idle)}" if idle else "any shard"
-        return Health("unavailable", f"unavailable: node {node.node} knows no leader of {shards}")
-    unwell = any(shard.suspect or shard.stopped or shard.diverged for shard in node.shards)
-    known = ", ".join(f"node {shard.leader} leads shard {shard.shard} in term {shard.term}" for shard in node.shards)
-    status = "degraded" if unwell else "healthy"
-    return Health(status, f"{status}, as node {node.node} sees it: {known}")
-
-
-def _who_leads(leaders: list[ReplicaRow]) -> str:
-    if len(leaders) == 1:
-        return f"node {leaders[0].node} leads in term {leaders[0].term}"
-    return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
-
-
 def _ask(bootstrap: str) -> list[NodeStatus]:
     """Return the status of the nodes. A local socket without a user reaches only its own node."""
 
@@ -287,7 +156,7 @@ def _print_rows(rows: list[ReplicaRow]) -> None:
         for row in rows
     ]
     print_table(columns, cells)
-    wrong = {row.node: row.clock_offset_ms for row in rows if _has_wrong_clock(row)}
+    wrong = {row.node: row.clock_offset_ms for row in rows if has_wrong_clock(row)}
     for node, offset_ms in wrong.items():
         say(f"Node {node}: {clock_sentence(offset_ms or 0)}")
     for row in rows:
@@ -309,30 +178,5 @@ def _rebuilt(row: ReplicaRow) -> str:
     )
 
 
-def _has_wrong_clock(row: ReplicaRow) -> bool:
-    return abs(row.clock_offset_ms or 0) > TOLERANCE_MS
-
-
 def _role(row: ReplicaRow) -> str:
-    return ", ".join([row.role, *_marks(row)])
-
-
-def _why_no_writes(leader: ReplicaRow) -> str:
-    return "unacknowledged" if leader.unacknowledged_by else "diverged"
-
-
-def _takes_no_writes(leader: ReplicaRow) -> bool:
-    return bool(leader.diverged or leader.unacknowledged_by)
-
-
-def _marks(row: ReplicaRow) -> list[str]:
-    """Return the words that say what is wrong with this replica."""
-    marks = {
-        "suspect": row.suspect,
-        "stopped": row.stopped,
-        "diverged": row.diverged,
-        "unacknowledged": row.unacknowledged_by,
-        "no writes": row.no_writes,
-        "wrong clock": _has_wrong_clock(row),
-    }
-    return [mark for mark, is_set in marks.items() if is_set]
+    return ", ".join([row.role, *marks_of(row)])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cluster.cli import main
-from cluster.cli.cluster.command import ReplicaRow, health_of, rows_of
 from cluster.cli.cluster.log_start import QueuePlaceType, Size, TimeOrAge
 from cluster.cli.options import Duration
+from cluster.health import ReplicaRow, health_of, rows_of
 from ledgermq import NodeStatus, ShardStatus
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.cli.cluster.command import health_of, rows_of
+from cluster.health import health_of, rows_of
 from cluster.node.process.clock_watch import LOOKS
 from cluster.node.runtime import now_ms
 from ledger.v1 import broker_pb2

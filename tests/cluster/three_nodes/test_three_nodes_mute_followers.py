@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.cli.cluster.command import health_of, rows_of
+from cluster.health import health_of, rows_of
 from ledgermq import AsyncAdmin
 from raft.core import AppendResponse, RaftMessage
 from raft.transport.grpc_transport import GrpcTransport

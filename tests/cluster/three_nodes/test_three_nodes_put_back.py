@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from cluster.cli.cluster.command import health_of, rows_of
+from cluster.health import health_of, rows_of
 from ledger.errors import DivergedError, LedgerError
 from ledgermq import AsyncAdmin
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch

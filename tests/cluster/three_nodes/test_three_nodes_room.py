@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from cluster.cli.cluster.command import health_of, rows_of
+from cluster.health import health_of, rows_of
 from ledger.errors import DeliveryTimeoutError, DiskFullError, LedgerError, TransferRefusedError
 from ledgermq import AsyncAdmin, AsyncProducer
 from store import DiskUsage, PosixDisk
