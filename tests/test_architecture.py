@@ -181,7 +181,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "pyarrow": ("ledger/spark/",),
     "matplotlib": ("ledger/report/figures.py", "ledger/validation/report/plots.py", "chaos/live/report/plots.py"),
-    "jinja2": ("ledger/report/page.py",),
+    "jinja2": ("ledger/report/page.py", "cluster/console/page.py"),
+    "pygal": ("cluster/console/charts.py",),
     "lark": ("ledger/filters/",),
     "docker": ("chaos/live/hosts/", "cluster/local/container", "cluster/local/engine.py"),
     "grpc": (
@@ -198,6 +199,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     ),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": (
+        "cluster/console/",
         "cluster/node/http/http_port.py",
         "cluster/node/http/downloads.py",
         "cluster/node/http/http_rights.py",

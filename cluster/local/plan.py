@@ -77,11 +77,13 @@ class ClusterPlan:
         joins = "join = true\n" if node in self.joined else ""
         proofs = "".join(f"{name} = {value}\n" for name, value in security.items())
         front = "rocketmq_tls" if self.secure else "rocketmq"
+        # Without users, everybody on this machine may use the console.
+        console = "" if self.secure else 'console = "open"\n'
         return (
             "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
-            f"{front} = {quoted(self.rocketmq(node))}\n"
+            f"{front} = {quoted(self.rocketmq(node))}\n{console}"
             f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\nshards = {self.shards}\n"
             "# Off, because other programs fill this disk as well.\n"
             f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{proofs}{joins}\n[peers]\n{peers}\n"

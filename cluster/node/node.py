@@ -56,13 +56,14 @@ from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
-from ledger.broker.rpc.inspection import InspectionService
+from ledger.broker.rpc.inspection import Inspected, InspectionService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.rpc.transactions import TransactionService
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.client.connection.environment import Environment
+from ledger.client.connection.security import Security
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
@@ -79,6 +80,7 @@ from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 if TYPE_CHECKING:
+    from cluster.console.console import Console
     from cluster.node.http.http_port import HttpPort
     from cluster.node.rocketmq_ports import RocketmqPorts
 
@@ -168,7 +170,17 @@ class Node:
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._inspection = InspectionService(slow)
+        self._inspection = InspectionService(
+            shards.replicas,
+            Inspected(
+                self._runtime.chance.getrandbits(63),
+                shards.events,
+                self._access.audit,
+                self._meters.traffic,
+                self._meters.used_part_of_disk,
+                slow,
+            ),
+        )
         self._registry.register(self._raft_collector())
         self._registry.register(self._readiness_collector())
         rights = TopicRights(shards.replicas, self._access.authorizer)
@@ -321,6 +333,28 @@ class Node:
                 settings.max_http_connections_per_host,
                 settings.http_idle_ms / 1000,
             ),
+            self._make_console(),
+        )
+
+    def _make_console(self) -> Console | None:
+        settings = self._settings
+        if settings.console == "off":
+            return None
+        from cluster.console.clients import ConsoleClients
+        from cluster.console.console import Console
+        from cluster.console.pages import ROUTES  # here, because jinja2 and the pages are only for this port
+
+        return Console(
+            {"cluster": settings.cluster, "node": settings.node},
+            self._access.console,
+            ConsoleClients(
+                lambda: list((self._addresses() or settings.addresses).values()),
+                Security(tls=settings.tls_certificate is not None, ca=settings.tls_ca),
+            ),
+            self._runtime.now_ms,
+            ROUTES,
+            is_open=settings.console == "open",
+            is_secure=settings.tls_certificate is not None,
         )
 
     def _make_rocketmq(self) -> RocketmqPorts | None:

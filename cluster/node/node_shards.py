@@ -29,6 +29,7 @@ from cluster.node.transaction_calls import TransactionCalls
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.handover import hand_over
+from ledger.broker.node_events import NodeEvents
 from ledger.broker.replicas import Replicas
 from ledger.broker.timed.delivery import TimedDelivery
 from ledger.broker.topics.topic_commands import add_shard
@@ -74,7 +75,8 @@ class NodeShards:
         )
         # The replicas of this node by shard number. No replica is ever taken out.
         self.local: dict[int, LocalReplica] = {}
-        self._node = NodeResources(settings, disk, directory, meters, runtime)
+        self.events = NodeEvents(runtime.now_ms)
+        self._node = NodeResources(settings, disk, directory, meters, runtime, self.events)
         self._settings = settings
         self._runtime = runtime
         self._on_start = on_start

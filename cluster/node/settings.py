@@ -179,6 +179,10 @@ class NodeSettings(BaseSettings):
         tuple[Annotated[float, Field(ge=-14, le=14, allow_inf_nan=False)], ...], NoDecode, BeforeValidator(_split_list)
     ] = Field(default=(0.0,), min_length=1, max_length=16)
 
+    # The console, web pages on the HTTP port (docs/CONSOLE.md): "login" for users of the cluster, "open" for everybody
+    # on this machine if the node has no authentication, or "off".
+    console: Literal["login", "open", "off"] = "login"
+
     # -- who may do what
 
     # The certificate of this node, its key, and the authorities that sign the certificates of nodes and users, all PEM.

@@ -26,6 +26,7 @@ from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
+from ledger.broker.node_events import NodeEvents
 from ledger.broker.produce.column_levels import needed_level
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
@@ -108,9 +109,11 @@ class BrokerReplica:
         doubt: Callable[[], Suspect | None] = lambda: None,
         monotonic_s: Callable[[], float] = time.monotonic,
         timed_limits: TimedLimits | None = None,
+        events: NodeEvents | None = None,
     ) -> None:
         """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
-        a clock in seconds. `timed_limits` are the limits of messages with delivery times; None: the defaults."""
+        a clock in seconds. `timed_limits` are the limits of messages with delivery times; None: the defaults. `events`
+        takes what happens to this replica; None: nobody looks at it."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
         self.membership = membership
@@ -128,6 +131,7 @@ class BrokerReplica:
         # The size of the log's disk in bytes; 0 if it is not known.
         self.disk_bytes = 0
         self._meter = meter
+        self._events = events or NodeEvents()
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
         # Called when this node begins or ends to lead.
@@ -196,6 +200,7 @@ class BrokerReplica:
         """Apply a committed entry. Raises CannotApplyError, and StoreError if an index cannot be written."""
         if self._logged_failure:
             log.info("shard %d: this node accepts writes again", self.shard)
+            self._events.happened(self.shard, "disk", "this node accepts writes again")
             self._logged_failure = ""
         try:
             self._apply(header, body)
@@ -220,7 +225,9 @@ class BrokerReplica:
                     self._command_results[header.index] = result
                 self.on_change()
             case EntryKind.CONFIGURATION:
-                self.membership.applied(header.index, decode_configuration(bytes(body)))
+                configuration = decode_configuration(bytes(body))
+                self.membership.applied(header.index, configuration)
+                self._events.happened(self.shard, "members", members_of(configuration))
                 return
             case _:
                 return  # no-ops concern only Raft
@@ -257,14 +264,18 @@ class BrokerReplica:
     def log_starts(self, snapshot: Snapshot) -> None:
         """Remove the entries before a new log start from the key index and from the ConsumeQueues."""
         self._applied.log_starts(snapshot)
+        self._events.happened(self.shard, "log start", f"the log begins after entry {snapshot.index}")
 
     def role_changed(self, change: RoleChange) -> None:
         log.info("shard %d: %s in term %d, leader %s", self.shard, change.role.value, change.term, change.leader or "?")
+        self._events.happened(self.shard, "role", change.role.value, term=change.term, subject=change.leader)
         if change.leader:
             self.leader_changes += 1
         if change.accepts_loss:
             self.losses_accepted += 1
-            log.error("shard %d: %s", self.shard, loss_accepted(change.term, self._doubt()))
+            loss = loss_accepted(change.term, self._doubt())
+            log.error("shard %d: %s", self.shard, loss)
+            self._events.happened(self.shard, "suspect", loss, term=change.term)
         if change.was_unacknowledged and self._projected is not None:
             log.error("shard %d: stopped leading, because a majority acknowledged nothing", self.shard)
         if not self.driver.leads:
@@ -286,10 +297,17 @@ class BrokerReplica:
         if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
             self._logged_failure = str(failure)
             log.error("shard %d: no writes on this node: %s", self.shard, failure)
+            self._events.happened(self.shard, "disk", f"no writes on this node: {failure}")
         if isinstance(failure, NoSpaceError):
             self.room_changed(self.disk_full(failure))
 
     def diverged(self, divergences: Divergences) -> None:
+        self._events.happened(
+            self.shard,
+            "diverged",
+            self.divergence or "no member contradicts this log any more",
+            term=self.driver.raft.term,
+        )
         if divergences:
             self._divergence_log.error("%s", self.divergence)
         else:
@@ -319,6 +337,7 @@ class BrokerReplica:
         return [node for node, progress in sorted(raft.progress.items()) if progress.answers.are_missing]
 
     def stopped_applying(self, reason: CannotApplyError) -> None:
+        self._events.happened(self.shard, "stopped", f"this replica applies no more entries: {reason}")
         log.error(
             "shard %d: this node applies no more entries, does not lead, and can be read up to the entry before: %s",
             self.shard,
@@ -329,6 +348,8 @@ class BrokerReplica:
         """Refuse or accept new data from now on. `no_room` says why the disk has no room, and is "" if it has room.
         Without room, this node hands leadership to a voter that has room. `elsewhere` says why no majority stores new
         entries although this node has room."""
+        if (no_room or elsewhere) != self.no_room:
+            self._events.happened(self.shard, "disk", no_room or elsewhere or "there is room again")
         self.no_room = no_room or elsewhere
         self.driver.raft.room_changed(not no_room)
 
@@ -724,3 +745,10 @@ def loss_accepted(term: int, doubt: Suspect | None) -> str:
         f"entries{since}: entries that "
         "no other node stored are lost, and acknowledged messages may be missing"
     )
+
+
+def members_of(configuration: ShardConfiguration) -> str:
+    """Return who votes and who learns, in words."""
+    voters = ", ".join(map(str, sorted(configuration.voters)))
+    learners = ", ".join(map(str, sorted(configuration.learners)))
+    return f"voters {voters}" + (f"; learners {learners}" if learners else "")

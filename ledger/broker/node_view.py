@@ -14,6 +14,7 @@ from ledger.broker.members.membership import Standing
 from ledger.broker.replicas import Replicas
 from ledger.state import Topic
 from ledger.topics import TOPICS_SHARD
+from store import CommitLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,14 @@ class ReplicaStatus:
     no_writes: str = ""
     # On the leader: by how many ms the wall clock of each voter is ahead of the clocks of a majority, or behind.
     clock_offsets_ms: Mapping[int, int] = field(default_factory=dict)
+    # The first entry of the log, and the positions in bytes at which these parts of the log end.
+    first_index: int = 0
+    start_position: int = 0
+    flushed_position: int = 0
+    commit_position: int = 0
+    applied_position: int = 0
+    # For whom this replica voted in this term, or 0.
+    voted_for: int = 0
 
 
 class NodeView:
@@ -227,6 +236,12 @@ class NodeView:
             rebuilt=replica.rebuilt,
             no_writes=replica.no_room or str(replica.driver.failure or ""),
             clock_offsets_ms=replica.driver.clock_offsets_ms,
+            first_index=log.first_index,
+            start_position=log.start,
+            flushed_position=max(log.start, log.end - log.segments.dirty_bytes),
+            commit_position=_end_of(log, raft.commit),
+            applied_position=_end_of(log, replica.driver.applied),
+            voted_for=raft.voted_for,
         )
 
     def _role(self, replica: BrokerReplica) -> str:
@@ -244,3 +259,9 @@ class NodeView:
     @property
     def _outside(self) -> str:
         return "joining" if self.facts.joins else "waiting"
+
+
+def _end_of(log: CommitLog, index: int) -> int:
+    """Return the position at which the entry `index` ends."""
+    index = min(index, log.last_index)
+    return log.start if index < log.first_index else log.reading.tail_at(index).end

@@ -200,7 +200,9 @@ class ShardStatus:
     answer heartbeats and acknowledge no entries. `no_writes` says why this replica takes no writes of clients, for
     example because its disk is nearly full, and is empty if it takes writes when it leads. `clock_offsets_ms`, which
     only a leader tells, says by how many ms the wall clock of each voter is ahead of the clocks of a majority, or
-    behind them (negative).
+    behind them (negative). `first_index` is the first entry of the log. The positions are in bytes since the first
+    entry that the shard ever had: the log begins at `start_position`, and is flushed to the disk, committed and applied
+    up to the other positions. `voted_for` is the node for which this replica voted in this term, or 0.
     """
 
     shard: int
@@ -220,6 +222,12 @@ class ShardStatus:
     rebuilt: str = ""
     no_writes: str = ""
     clock_offsets_ms: Mapping[int, int] = field(default_factory=dict)
+    first_index: int = 0
+    start_position: int = 0
+    flushed_position: int = 0
+    commit_position: int = 0
+    applied_position: int = 0
+    voted_for: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -440,7 +440,7 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes", "clock_offsets_ms")
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes", "clock_offsets_ms", "first_index", "start_position", "flushed_position", "commit_position", "applied_position", "voted_for")
     class ClockOffsetsMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -465,6 +465,12 @@ class ShardStatus(_message.Message):
     REBUILT_FIELD_NUMBER: _ClassVar[int]
     NO_WRITES_FIELD_NUMBER: _ClassVar[int]
     CLOCK_OFFSETS_MS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    FLUSHED_POSITION_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_POSITION_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_POSITION_FIELD_NUMBER: _ClassVar[int]
+    VOTED_FOR_FIELD_NUMBER: _ClassVar[int]
     shard: int
     role: str
     term: int
@@ -482,4 +488,10 @@ class ShardStatus(_message.Message):
     rebuilt: str
     no_writes: str
     clock_offsets_ms: _containers.ScalarMap[int, int]
-    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ..., clock_offsets_ms: _Optional[_Mapping[int, int]] = ...) -> None: ...
+    first_index: int
+    start_position: int
+    flushed_position: int
+    commit_position: int
+    applied_position: int
+    voted_for: int
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ..., clock_offsets_ms: _Optional[_Mapping[int, int]] = ..., first_index: _Optional[int] = ..., start_position: _Optional[int] = ..., flushed_position: _Optional[int] = ..., commit_position: _Optional[int] = ..., applied_position: _Optional[int] = ..., voted_for: _Optional[int] = ...) -> None: ...

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from ledger.v1 import inspection_pb2 as ledger_dot_v1_dot_inspection__pb2
 from ledger.v1 import slow_requests_pb2 as ledger_dot_v1_dot_slow__requests__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -34,6 +35,26 @@ class InspectionStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.GetEvents = channel.unary_unary(
+                '/ledger.v1.Inspection/GetEvents',
+                request_serializer=ledger_dot_v1_dot_inspection__pb2.GetEventsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_inspection__pb2.GetEventsResponse.FromString,
+                _registered_method=True)
+        self.ListEntries = channel.unary_unary(
+                '/ledger.v1.Inspection/ListEntries',
+                request_serializer=ledger_dot_v1_dot_inspection__pb2.ListEntriesRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_inspection__pb2.ListEntriesResponse.FromString,
+                _registered_method=True)
+        self.GetTraffic = channel.unary_unary(
+                '/ledger.v1.Inspection/GetTraffic',
+                request_serializer=ledger_dot_v1_dot_inspection__pb2.GetTrafficRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_inspection__pb2.GetTrafficResponse.FromString,
+                _registered_method=True)
+        self.GetAuditLog = channel.unary_unary(
+                '/ledger.v1.Inspection/GetAuditLog',
+                request_serializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.FromString,
+                _registered_method=True)
         self.GetSlowRequests = channel.unary_unary(
                 '/ledger.v1.Inspection/GetSlowRequests',
                 request_serializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.SerializeToString,
@@ -43,6 +64,34 @@ class InspectionStub:
 
 class InspectionServicer:
     """Missing associated documentation comment in .proto file."""
+
+    def GetEvents(self, request, context):
+        """Returns the newest events of the node: elections, votes, changes of members, damage and repairs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEntries(self, request, context):
+        """Returns the headers of entries of one replica.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTraffic(self, request, context):
+        """Returns how many messages and bytes this node has taken and given out, for each topic.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAuditLog(self, request, context):
+        """Returns the newest lines of the node's audit log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def GetSlowRequests(self, request, context):
         """Returns the slow requests that the node keeps, and the parts of their time.
@@ -54,6 +103,26 @@ class InspectionServicer:
 
 def add_InspectionServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEvents,
+                    request_deserializer=ledger_dot_v1_dot_inspection__pb2.GetEventsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_inspection__pb2.GetEventsResponse.SerializeToString,
+            ),
+            'ListEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEntries,
+                    request_deserializer=ledger_dot_v1_dot_inspection__pb2.ListEntriesRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_inspection__pb2.ListEntriesResponse.SerializeToString,
+            ),
+            'GetTraffic': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTraffic,
+                    request_deserializer=ledger_dot_v1_dot_inspection__pb2.GetTrafficRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_inspection__pb2.GetTrafficResponse.SerializeToString,
+            ),
+            'GetAuditLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAuditLog,
+                    request_deserializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.SerializeToString,
+            ),
             'GetSlowRequests': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSlowRequests,
                     request_deserializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.FromString,
@@ -69,6 +138,114 @@ def add_InspectionServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Inspection:
     """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def GetEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/GetEvents',
+            ledger_dot_v1_dot_inspection__pb2.GetEventsRequest.SerializeToString,
+            ledger_dot_v1_dot_inspection__pb2.GetEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/ListEntries',
+            ledger_dot_v1_dot_inspection__pb2.ListEntriesRequest.SerializeToString,
+            ledger_dot_v1_dot_inspection__pb2.ListEntriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTraffic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/GetTraffic',
+            ledger_dot_v1_dot_inspection__pb2.GetTrafficRequest.SerializeToString,
+            ledger_dot_v1_dot_inspection__pb2.GetTrafficResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAuditLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/GetAuditLog',
+            ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.SerializeToString,
+            ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetSlowRequests(request,

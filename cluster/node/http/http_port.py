@@ -1,5 +1,5 @@
-"""The HTTP port of a node: /metrics for Prometheus, /healthz and /readyz for health checks, and the log's segments
-(`segment_routes.py`).
+"""The HTTP port of a node: /metrics for Prometheus, /healthz and /readyz for health checks, the log's segments
+(`segment_routes.py`), and the console (`cluster/console/`).
 
 `/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster: an orchestrator restarts a
 node whose `/healthz` fails, and a restart does not help a node without a majority. `/readyz` answers 200 if this node
@@ -12,7 +12,8 @@ A node whose disk is nearly full is ready: it serves readers, votes and stores w
 restart it, and clients should not lose it. `/readyz/writes` answers 503 if the node is not ready or takes no writes.
 
 Callers can hold the port up only within limits: the number of connections (listener.py), the time until a request is
-complete, the time until a response has been taken, and the size of headers. Requests have no bodies.
+complete, the time until a response has been taken, and the size of headers. Only requests of the console have bodies,
+and the console bounds their size and their time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from cluster.address import split_address
+from cluster.console.console import MAX_FORM_BYTES, Console, is_of_console
 from cluster.node.http.downloads import DEADLINE
 from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.listener import HttpListener
@@ -97,13 +99,17 @@ class HttpPort:
         rights: HttpRights | None = None,
         tls: ssl.SSLContext | None = None,
         limits: HttpLimits | None = None,
+        console: Console | None = None,
     ) -> None:
         limits = limits or HttpLimits()
+        self._console = console
         self._registry = registry
         self._not_ready = not_ready
         self._no_writes = no_writes
         self._segments = segments
-        app = web.Application(middlewares=[in_time] if rights is None else [in_time, rights.middleware])
+        app = web.Application(
+            middlewares=[in_time] if rights is None else [in_time, rights.middleware], client_max_size=MAX_FORM_BYTES
+        )
         self.app = app
         app.add_routes(
             [
@@ -115,6 +121,8 @@ class HttpPort:
         )
         if segments is not None:
             app.add_routes(segments.routes())
+        if console is not None:
+            app.add_routes(console.routes())
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -136,6 +144,8 @@ class HttpPort:
 
     async def stop(self) -> None:
         await self._listener.stop()
+        if self._console is not None:
+            await self._console.close()
         await self._runner.cleanup()
         if self._segments is not None:
             self._segments.close()
@@ -174,6 +184,9 @@ async def in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         async with asyncio.timeout(RESPONSE_S) as deadline:
             request[DEADLINE] = deadline
+            if is_of_console(request.path):
+                deadline.reschedule(None)  # the console has its own limits, and streams without end
+                return await _written(await handler(request), request)
             if request.body_exists:
                 refusal = web.Response(status=413, text="requests have no bodies here")
                 refusal.force_close()

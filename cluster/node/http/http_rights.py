@@ -4,6 +4,7 @@
     /readyz/writes             every caller
     /metrics                   `describe` on the cluster
     /shards, /shards/N/...     `read-log` on the cluster; shard 0 holds users and topics, so it needs `administer`
+    /, /console/...            checked by the console itself (cluster/console/logins.py)
     every other path           no caller
 
 A caller proves itself with `Authorization: Bearer TOKEN`, where TOKEN is a delegated token, or with `Authorization:
@@ -23,6 +24,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from scramp import ScramException
 
+from cluster.console.console import is_of_console
 from ledger.access.mechanism import MECHANISM
 from ledger.access.password import Verifier
 from ledger.access.rules import CLUSTER, Action
@@ -56,7 +58,7 @@ CALLER = web.RequestKey("caller", str)
 
 
 class HttpRights:
-    def __init__(self, authorizer: Authorizer, now_ms: Callable[[], int]) -> None:
+    def __init__(self, authorizer: Authorizer, now_ms: Callable[[], int], audit: AuditLog | None = None) -> None:
         self._authorizer = authorizer
         self._now_ms = now_ms
         self._computing = asyncio.Semaphore(MAX_COMPUTED)
@@ -65,12 +67,12 @@ class HttpRights:
         # A hash of (verifier, password) that was right. The most recently used last.
         self._known: OrderedDict[bytes, None] = OrderedDict()
         self._refused_log = RareLog(log)
-        self._audit = AuditLog()
+        self._audit = audit or AuditLog()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Run the handler if the caller has the right that the path needs."""
-        if request.path in FOR_EVERYBODY:
+        if request.path in FOR_EVERYBODY or is_of_console(request.path):
             return await handler(request)
         caller: Caller | None = None
         action = action_of(request)

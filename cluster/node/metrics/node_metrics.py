@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, ProcessCollector
 from cluster.node.metrics.definition import CODES, SHARDS, TOPICS, SeriesBound, counter, gauge, histogram
 from cluster.process_use import private_bytes
 from ledger.broker.label_names import LabelNames
+from ledger.broker.rpc.inspection import Traffic
 from ledger.version import VERSION
 from store import CommitLog, DiskUsage, EntryDraft, Header, Readable
 
@@ -153,6 +154,25 @@ class Meters:
         self.bytes_out.labels(topic).inc(size)
         if saved:
             self.bytes_cut.labels(topic).inc(saved)
+
+    def traffic(self) -> dict[str, Traffic]:
+        """Return what this node has taken and given out since its start, by topic."""
+        found: dict[str, Traffic] = {}
+        for counted, name in (
+            (self.messages_in, "messages_in"),
+            (self.bytes_in, "bytes_in"),
+            (self.messages_out, "messages_out"),
+            (self.bytes_out, "bytes_out"),
+        ):
+            for family in counted.collect():
+                for sample in family.samples:
+                    if sample.name.endswith("_total"):
+                        setattr(found.setdefault(sample.labels["topic"], Traffic()), name, int(sample.value))
+        return found
+
+    def used_part_of_disk(self) -> float:
+        """Return the used part of the log's disk, from 0 to 1."""
+        return next((sample.value for family in self.disk_use_ratio.collect() for sample in family.samples), 0.0)
 
     async def probe_loop_lag(self) -> None:
         """Measure how late the event loop wakes this task, until the task is cancelled."""

@@ -21,6 +21,7 @@ from cluster.node.repair.scrub import Beside
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.node_events import NodeEvents
 from ledger.words import entries_are
 from raft.v1 import raft_pb2
 from store import Flaw, LogDamagedError
@@ -37,6 +38,7 @@ class ScrubRepairer:
         settings: NodeSettings,
         segment_bytes: int,
         runtime: Runtime,
+        events: NodeEvents,
         on_repaired: Callable[[int], object],
     ) -> None:
         """`on_repaired` is called with the number of bytes that were replaced."""
@@ -46,6 +48,7 @@ class ScrubRepairer:
         self._settings = settings
         self._segment_bytes = segment_bytes
         self._runtime = runtime
+        self._events = events
         self._on_repaired = on_repaired
         self._answers: dict[int, str] = {}
 
@@ -60,13 +63,16 @@ class ScrubRepairer:
         damage = LogDamagedError(flaw.path, flaw.position, flaw.reason)
         self.reason = self._description(flaw, entries)
         log.error("%s", self.reason)
+        self._events.happened(self._replica.shard, "damage", self.reason)
         driver.fail(damage)
         commit_log.reading.mark_damaged(entries)
         await self._until_whole(entries, damage, beside)
         commit_log.reading.mark_whole()
         self.reason = ""
         driver.repaired(damage)
-        log.warning("shard %d: %s repaired", self._replica.shard, entries_are(entries[0], entries[-1]))
+        text = f"{entries_are(entries[0], entries[-1])} repaired"
+        log.warning("shard %d: %s", self._replica.shard, text)
+        self._events.happened(self._replica.shard, "repair", f"{flaw.path.name}: {text}")
 
     def _description(self, flaw: Flaw, entries: range) -> str:
         return (

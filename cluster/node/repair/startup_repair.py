@@ -23,6 +23,7 @@ from cluster.node.repair.entry_source import EntryAsker, EntryReader, other_memb
 from cluster.node.repair.repair_retries import RepairRetries
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
+from ledger.broker.node_events import NodeEvents
 from ledger.words import entries_are
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
@@ -76,6 +77,7 @@ class StartupRepair:
         disk: Disk,
         directory: NodeDirectory,
         runtime: Runtime,
+        events: NodeEvents,
         on_repaired: Callable[[int], object],
     ) -> None:
         """`on_repaired` is called with the number of bytes taken from other nodes."""
@@ -89,6 +91,7 @@ class StartupRepair:
         self._disk = disk
         self._directory = directory
         self._runtime = runtime
+        self._events = events
         self._on_repaired = on_repaired
         self._members = dict(damaged.members)
         self._answers: dict[int, str] = {}
@@ -109,6 +112,7 @@ class StartupRepair:
         """Repair the damaged log. Return when the log can be opened again: the log is whole, or `left` names a flaw
         before the last checkpoint that no node could repair. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
+        self._events.happened(self._damaged.number, "damage", self.reason)
         worker = self._runtime.worker("repair")
         try:
             await self._run(worker)
@@ -217,6 +221,8 @@ class StartupRepair:
             self._damaged.number,
             repair.tail.index,
         )
+        text = f"the log was cut after entry {repair.tail.index}; the leader sends the later entries"
+        self._events.happened(self._damaged.number, "repair", text)
         return True
 
     def _cut(self, repair: LogRepair) -> None:
@@ -252,7 +258,9 @@ class StartupRepair:
         taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
         if taken is not Taken.NOTHING:
             self._on_repaired(repair.tail.end - before.end)
-            log.warning("shard %d: %s repaired", self._damaged.number, entries_are(before.index + 1, repair.tail.index))
+            text = f"{entries_are(before.index + 1, repair.tail.index)} repaired"
+            log.warning("shard %d: %s", self._damaged.number, text)
+            self._events.happened(self._damaged.number, "repair", f"{self._damaged.damage.path.name}: {text}")
         return taken
 
 

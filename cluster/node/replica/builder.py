@@ -65,6 +65,7 @@ class ReplicaBuilder:
             timed_limits=TimedLimits(
                 settings.timed_max_days, settings.timed_waiting_bytes, settings.retention_bytes, settings.shards
             ),
+            events=self._node.events,
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:
@@ -78,7 +79,16 @@ class ReplicaBuilder:
             forget_suspicion=lambda: self._node.directory.marks(self.number).clear_suspect(),
             on_failure=self._runtime.vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._node.meters.flush_seconds.observe,
+            on_vote=self._voted,
+            on_trusted=lambda: self._node.events.happened(
+                self.number, "suspect", "this replica has caught up, so it is no suspect any more"
+            ),
         )
+
+    def _voted(self, term: int, voted_for: int) -> None:
+        if voted_for:
+            text = f"vote for node {voted_for}"
+            self._node.events.happened(self.number, "vote", text, term=term, subject=voted_for)
 
     def transport(self, replica: BrokerReplica) -> PeerTransport:
         """Return the transport to the other voters and learners. The transport passes received messages to the

@@ -53,7 +53,11 @@ class DiskThreads:
         forget_suspicion: Callable[[], None],
         on_failure: Callable[[StoreError], None],
         on_flush: Callable[[float], None],
+        on_vote: Callable[[int, int], None] = lambda term, voted_for: None,
+        on_trusted: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_vote` is called with each term and vote that is saved. `on_trusted` is called when the replica is no
+        suspect any more."""
         self._log = log
         self._votes = votes
         self._sync = flushing.mode == "sync"
@@ -62,6 +66,8 @@ class DiskThreads:
         self._forget_suspicion = forget_suspicion
         self._on_failure = on_failure
         self._on_flush = on_flush
+        self._on_vote = on_vote
+        self._on_trusted = on_trusted
         self._vital = runtime.vital
         self._monotonic_ms = runtime.monotonic_ms
         self._vote_thread = runtime.worker("votes")
@@ -98,6 +104,7 @@ class DiskThreads:
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         vote = Vote(term, voted_for, self._votes.vote.incarnation)
+        self._on_vote(term, voted_for)
         self._on(self._vote_thread, lambda: self._votes.save(vote), done)
 
     @property
@@ -121,7 +128,12 @@ class DiskThreads:
 
     def trusted(self, done: Callable[[], None] = lambda: None) -> None:
         """Flush the log, then durably remove the mark that this node is a suspect, then call `done`."""
-        self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, done))
+
+        def trusted() -> None:
+            self._on_trusted()
+            done()
+
+        self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, trusted))
 
     def tidy(self) -> None:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)

@@ -94,4 +94,4 @@ class Opening:
         segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
         damaged = DamagedLog(number, segment_bytes, snapshots, members, damage, may_wait)
         repaired = node.meters.repaired_bytes.labels(str(number)).inc
-        return StartupRepair(damaged, settings, node.disk, node.directory, node.runtime, repaired)
+        return StartupRepair(damaged, settings, node.disk, node.directory, node.runtime, node.events, repaired)

@@ -75,6 +75,7 @@ class ShardLog:
         self._disk = node.disk
         self._directory = node.directory
         self._runtime = node.runtime
+        self._events = node.events
         self._checkpoints = checkpoints
         # The segment size that the shard began with, or the setting for a shard that has not begun.
         self.segment_bytes = node.settings.segment_bytes
@@ -172,6 +173,8 @@ class ShardLog:
             mark.last_index,
             mark.reason,
         )
+        text = f"entries after index {mark.last_index} may be lost on this node: {mark.reason}"
+        self._events.happened(self._number, "suspect", text)
 
     def _end_repair(self, repair: RepairMark, *, is_as_stopped: bool) -> None:
         """Mark this node as a suspect after a startup repair, because the log may have had more entries than the
@@ -183,6 +186,7 @@ class ShardLog:
                 self._number,
                 mark.reason,
             )
+            self._events.happened(self._number, "suspect", mark.reason)
         self._directory.marks(self._number).clear_repair()
 
     # -- sizes and members in the configuration

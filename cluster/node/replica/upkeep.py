@@ -44,6 +44,7 @@ class ReplicaUpkeep:
             node.settings,
             opening.files.opened.segment_bytes,
             node.runtime,
+            node.events,
             node.meters.repaired_bytes.labels(label).inc,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,13 @@ from cluster.node.security.forwarded_callers import NodeCallers
 from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.security.secret_keys import SecretKeyError, SecretKeyFile
 from cluster.node.settings import NodeSettings, SettingsError
+from ledger.access.rules import Action, Resource
+from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
-from ledger.broker.access.callers import LOCAL_OPERATOR
+from ledger.broker.access.callers import LOCAL_OPERATOR, Caller
 from ledger.broker.access.first_administrator import make_first_administrator
 from ledger.broker.access.forwarding import Forwarding
+from ledger.broker.access.proofs import prove_token
 from ledger.broker.access.rocketmq_secrets import RocketmqSecrets, SecretKeys
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
@@ -65,6 +68,7 @@ class NodeAccess:
         self.authorizer = authorizer if settings.authentication else None
         # Names the users for whom this node calls other nodes. Without `authentication`, nodes ask nobody for a name.
         self.forwarding = Forwarding(replicas, authorizer) if settings.authentication else None
+        self.audit = AuditLog(runtime.monotonic_s, runtime.now_ms)
         guard = partial(
             RightsGuard,
             replicas,
@@ -72,11 +76,14 @@ class NodeAccess:
             sessions,
             proofs,
             monotonic_s=runtime.monotonic_s,
+            audit=self.audit,
         )
         self.guard = guard(authentication=settings.authentication)
         # The check of the local socket, whose callers are administrators.
         self.local_guard = guard(authentication=True, everybody=LOCAL_OPERATOR)
-        self.http_rights = _http_rights(settings, authorizer, runtime)
+        # How the console proves its users; None without `authentication`.
+        self.console = ConsoleUsers(authorizer, runtime.now_ms) if settings.authentication else None
+        self.http_rights = _http_rights(settings, authorizer, runtime, self.audit)
 
     def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:
         """Return the tasks that run as long as the node, with their names."""
@@ -90,12 +97,30 @@ class NodeAccess:
         return found
 
 
-def _http_rights(settings: NodeSettings, authorizer: Authorizer, runtime: Runtime) -> HttpRights | None:
+class ConsoleUsers:
+    """Implements `cluster.console.logins.ConsoleAccess` by the users that this node knows."""
+
+    def __init__(self, authorizer: Authorizer, now_ms: Callable[[], int]) -> None:
+        self._authorizer = authorizer
+        self._now_ms = now_ms
+
+    def prove(self, token: str) -> Caller:
+        caller = prove_token(token, self._authorizer.access, self._now_ms())
+        self._authorizer.check_caller(caller)
+        return caller
+
+    def may(self, caller: Caller, action: Action, resource: Resource) -> bool:
+        return self._authorizer.may(caller, action, resource)
+
+
+def _http_rights(
+    settings: NodeSettings, authorizer: Authorizer, runtime: Runtime, audit: AuditLog
+) -> HttpRights | None:
     if not (settings.http and settings.authentication):
         return None
     from cluster.node.http.http_rights import HttpRights  # here, because a node without HTTP needs no aiohttp
 
-    return HttpRights(authorizer, runtime.now_ms)
+    return HttpRights(authorizer, runtime.now_ms, audit)
 
 
 def _proven_uris(watch: CertificateWatch | None) -> ProvenUris | None:

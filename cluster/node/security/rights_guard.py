@@ -60,9 +60,10 @@ class RightsGuard(aio.ServerInterceptor):
         needed: Mapping[str, Needed] = NEEDED,
         everybody: Caller | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
+        audit: AuditLog | None = None,
     ) -> None:
         """If `everybody` is given, it is the caller of every call, and proves nothing. `monotonic_s` is the clock of
-        the log lines, in seconds."""
+        the log lines, in seconds. `audit` is the audit log of the node; None: a new one."""
         self._everybody = everybody
         self._replicas = replicas
         self._authorizer = authorizer
@@ -72,7 +73,7 @@ class RightsGuard(aio.ServerInterceptor):
         self._authentication = authentication
         self._needed = needed
         self._refused_log = RareLog(log, monotonic_s)
-        self._audit = AuditLog(monotonic_s)
+        self._audit = audit or AuditLog(monotonic_s)
         self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(

@@ -170,6 +170,10 @@ _OF_OPERATIONS = {
 }
 _OF_INSPECTION = {
     "GetSlowRequests": Needed(rights=_cluster("describe")),
+    "GetEvents": Needed(rights=_cluster("describe")),
+    "ListEntries": Needed(rights=_cluster("describe")),
+    "GetTraffic": Needed(rights=_cluster("describe")),
+    "GetAuditLog": Needed(rights=_cluster("administer")),
 }
 _OF_TRANSACTIONS = {
     # A node asks for a dead-letter topic that was deleted.

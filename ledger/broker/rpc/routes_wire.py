@@ -77,4 +77,10 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         rebuilt=status.rebuilt,
         no_writes=status.no_writes,
         clock_offsets_ms=status.clock_offsets_ms,
+        first_index=status.first_index,
+        start_position=status.start_position,
+        flushed_position=status.flushed_position,
+        commit_position=status.commit_position,
+        applied_position=status.applied_position,
+        voted_for=status.voted_for,
     )

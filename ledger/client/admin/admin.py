@@ -60,8 +60,6 @@ from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, val
 from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
-_STATUS_SECONDS = 2.0
-
 
 class AsyncAdmin(AsyncLifetime):
     """The asyncio client that administers a cluster: topics, nodes, shards, consumer groups and logs.
@@ -334,9 +332,11 @@ class AsyncAdmin(AsyncLifetime):
 
     # -- nodes
 
-    async def cluster(self) -> list[NodeStatus]:
+    async def cluster(self, *, timeout_ms: float = 2_000) -> list[NodeStatus]:
         """Return the status of every node, sorted by node number. If a node does not answer, the field `reachable` of
         its status is False.
+
+        `timeout_ms` is how long this client waits for each node, in ms.
 
         The result includes a bootstrap server that is not a member of the cluster if the server answers.
         """
@@ -345,16 +345,16 @@ class AsyncAdmin(AsyncLifetime):
         nodes = sorted(table.nodes.items())
         others = [address for address in table.addresses() if address not in table.nodes.values()]
         asked = [*nodes, *((0, address) for address in others)]
-        answers = await asyncio.gather(*(self._status(node, address) for node, address in asked))
+        answers = await asyncio.gather(*(self._status(node, address, timeout_ms / 1000) for node, address in asked))
         members, strangers = answers[: len(nodes)], answers[len(nodes) :]
         known = {one.node for one in members}
         found = {one.node: one for one in strangers if one.reachable and one.node not in known}
         return sorted([*members, *found.values()], key=lambda one: one.node)
 
-    async def _status(self, node: int, address: str) -> NodeStatus:
+    async def _status(self, node: int, address: str, seconds: float) -> NodeStatus:
         try:
             response = await self._client.connections.stub(address).GetStatus(
-                broker_pb2.GetStatusRequest(), timeout=_STATUS_SECONDS
+                broker_pb2.GetStatusRequest(), timeout=seconds
             )
         except (grpc.aio.AioRpcError, LedgerError) as error:
             failed = error if isinstance(error, LedgerError) else failure(address, error)
@@ -783,4 +783,10 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         rebuilt=shard.rebuilt,
         no_writes=shard.no_writes,
         clock_offsets_ms=dict(shard.clock_offsets_ms),
+        first_index=shard.first_index,
+        start_position=shard.start_position,
+        flushed_position=shard.flushed_position,
+        commit_position=shard.commit_position,
+        applied_position=shard.applied_position,
+        voted_for=shard.voted_for,
     )

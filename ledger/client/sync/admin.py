@@ -208,13 +208,15 @@ class Admin(Lifetime):
         """
         return self._thread.run(self._client.offsets_for_times(times))
 
-    def cluster(self) -> list[NodeStatus]:
+    def cluster(self, *, timeout_ms: float = 2_000) -> list[NodeStatus]:
         """Return the status of every node, sorted by node number. If a node does not answer, the field `reachable` of
         its status is False.
 
+        `timeout_ms` is how long this client waits for each node, in ms.
+
         The result includes a bootstrap server that is not a member of the cluster if the server answers.
         """
-        return self._thread.run(self._client.cluster())
+        return self._thread.run(self._client.cluster(timeout_ms=timeout_ms))
 
     def slow_requests(self, *, threshold_ms: float = 0.0, node: int | None = None) -> list[NodeSlowRequests]:
         """Return the slow requests that the nodes keep, with the parts of their time: one item for each node, sorted by

@@ -19,6 +19,7 @@ from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.node_events import NodeEvents
 from ledger.broker.transactions.checkers import Checkers
 from ledger.broker.transactions.other_shards import OtherShards
 from raft.transport.control_streams import ControlStreams
@@ -49,7 +50,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     lines = ControlStreams(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    resources = NodeResources(SETTINGS, disk, directory, meters, runtime)
+    resources = NodeResources(SETTINGS, disk, directory, meters, runtime, NodeEvents(runtime.now_ms))
     neighbours = TransactionNeighbours(Checkers(), cast("OtherShards", None), lambda: [number])
     shard = LocalReplica(number, resources, ticker, FetchWaiters(), neighbours)
     await shard.take_part(first_voters)

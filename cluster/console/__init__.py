@@ -1,0 +1,23 @@
+"""The console: web pages on the HTTP port of every node, at `/console/`.
+
+    browser ── cookie with a delegated token ──> the node that serves the page
+                                                      │  a native client with this token (clients.py)
+                                                      v
+                                        all nodes of the cluster, which check the rights
+
+The console has no rights of its own. It calls the nodes as the user who has logged in, so the nodes refuse what the
+user may not do, and the audit log has the user's name. A page leaves out what the user may not do.
+
+    console.py      the routes, the check of each request, and the pages of errors
+    logins.py       login, the cookie, and the proof that a form comes from a page of the console
+    clients.py      the native clients, one for each login
+    watch.py        asks all nodes twice a second while a browser looks, once for all browsers of a user
+    picture.py      what the nodes have said, as one picture of the cluster
+    bars.py         the drawing of a replica's log
+    rates.py        messages and bytes a second, from the counters of the nodes
+    live.py         sends changed parts of a page to the browsers, as server-sent events
+    page.py         renders templates
+    pages/          one module for each page
+    templates/      the pages (jinja2)
+    static/         the style, and the scripts of the browser
+"""

@@ -1,0 +1,303 @@
+"""The routes of the console. Each request is checked here, before a page sees it: who asks, from where, and with which
+form."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from cluster.console.clients import LOGIN_MS, ConsoleAdmin, ConsoleClients
+from cluster.console.live import LiveStreams
+from cluster.console.logins import COOKIE, PROOF_FIELD, ConsoleAccess, Logins, Visitor, check_form, check_origin
+from cluster.console.page import HEADERS, Pages
+from cluster.console.watch import ClusterWatch, Watches
+from ledger.access.rules import CLUSTER, Action
+from ledger.errors import (
+    AuthenticationError,
+    InvalidArgumentError,
+    LedgerError,
+    PermissionDeniedError,
+    UnavailableError,
+)
+
+log = logging.getLogger("ledgermq.node.console")
+
+ROOT = "/console"
+# The largest form: a message of 4 MiB, whose characters may be percent-encoded.
+MAX_FORM_BYTES = 16 << 20
+FORM_S = 30.0
+# Logins that are computed at the same time, and the wait after a wrong password.
+MAX_LOGINS = 4
+WRONG_S = 0.5
+# The pages in the head of every page: path below `ROOT`, and name.
+NAVIGATION = (
+    ("", "Cluster"),
+    ("topics", "Topics"),
+    ("groups", "Groups"),
+    ("timers", "Timers"),
+    ("transactions", "Transactions"),
+    ("operations", "Operations"),
+    ("audit", "Audit log"),
+)
+_STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request of a visitor. `form` has the fields of a form, or is empty."""
+
+    request: web.Request
+    visitor: Visitor
+    console: Console
+    form: Mapping[str, str]
+
+    async def admin(self) -> ConsoleAdmin:
+        """Return the admin client of the visitor. Raises LedgerError."""
+        return await self.console.clients.admin(self.visitor.token)
+
+    async def watch(self) -> ClusterWatch:
+        return await self.console.watches.of(self.visitor.token)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
+        """Return the rendered page of a template."""
+        return self.console.pages.response(template, status, visitor=self.visitor, here=self.request.path, **values)
+
+    def text(self, template: str, **values: Any) -> str:
+        """Return a rendered part of a page."""
+        return self.console.pages.text(template, visitor=self.visitor, **values)
+
+    def number(self, name: str, default: int = 0, *, least: int = 0, most: int = 2**63 - 1) -> int:
+        """Return a number of the path or of the query. Raises InvalidArgumentError."""
+        return number_in({**self.request.query, **self.request.match_info}, name, default, least=least, most=most)
+
+    def require(self, action: Action) -> None:
+        """Raise PermissionDeniedError if the visitor does not have the right on the cluster."""
+        if not self.visitor.may(action, CLUSTER):
+            raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} the cluster.")
+
+
+def is_of_console(path: str) -> bool:
+    """Return True if the console answers requests of this path."""
+    return path in ("/", ROOT) or path.startswith(f"{ROOT}/")
+
+
+def number_in(values: Mapping[str, str], name: str, default: int = 0, *, least: int = 0, most: int = 2**63 - 1) -> int:
+    """Return the number with this name, or `default` if there is none. Raises InvalidArgumentError."""
+    text = values.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and least <= int(text) <= most):
+        raise InvalidArgumentError(f"{name} = {text[:40]!r} is no number from {least} to {most}")
+    return int(text)
+
+
+# Answers one request of a visitor.
+Page = Callable[[Visit], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A page at `path`, which begins with `ROOT`. `method` is GET or POST."""
+
+    method: str
+    path: str
+    page: Page
+    is_live: bool = False
+
+
+class PageModule(Protocol):
+    """A module of `pages/`."""
+
+    ROUTES: list[Route]
+
+
+class Console:
+    """The console of one node, from its first request to `close`."""
+
+    def __init__(
+        self,
+        facts: Mapping[str, Any],
+        access: ConsoleAccess | None,
+        clients: ConsoleClients,
+        now_ms: Callable[[], int],
+        routes: list[Route],
+        *,
+        is_open: bool,
+        is_secure: bool,
+    ) -> None:
+        """`facts` are shown on every page: cluster and node. `access` has the users; None: no authentication, and the
+        console answers only if `is_open`. `is_secure` means that the port has TLS."""
+        paths = {route.path for route in routes}
+        navigation = [(path, name) for path, name in NAVIGATION if f"{ROOT}/{path}" in paths]
+        self.pages = Pages(
+            {**facts, "root": ROOT, "pages": navigation, "login_is_needed": access is not None, "is_secure": is_secure}
+        )
+        self.clients = clients
+        self.now_ms = now_ms
+        self.watches = Watches(clients.admin, now_ms)
+        self.streams = LiveStreams()
+        self._logins = Logins(access)
+        self._is_open = is_open
+        self._is_secure = is_secure
+        self._logging_in = asyncio.Semaphore(MAX_LOGINS)
+        self._routes = routes
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes for the HTTP port."""
+        found = [
+            web.get("/", self._to_root),
+            web.get(ROOT, self._to_root),
+            web.get(f"{ROOT}/login", self._login_page),
+            web.post(f"{ROOT}/login", self._login),
+            web.post(f"{ROOT}/logout", self._logout),
+            web.get(f"{ROOT}/static/{{name:[a-z.-]{{1,40}}}}", self._static),
+        ]
+        found.extend(web.route(route.method, route.path, self._handler(route)) for route in self._routes)
+        found.append(web.get(f"{ROOT}/{{rest:.*}}", self._unknown))
+        return found
+
+    async def close(self) -> None:
+        await self.streams.close()
+        await self.watches.close()
+        await self.clients.close()
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            try:
+                visitor = self._visitor(request)
+                form = await self._form(request, visitor) if route.method == "POST" else {}
+                return await route.page(Visit(request, visitor, self, form))
+            except LedgerError as error:
+                return self._refusal(request, error)
+            except web.HTTPException:
+                raise
+            except Exception:
+                log.exception("the console failed to show %r, which is a defect of ledgermq", request.path[:200])
+                return self.pages.response(
+                    "error.html",
+                    500,
+                    title="The console failed",
+                    text="The log of the node has the details.",
+                    visitor=None,
+                )
+
+        return handle
+
+    def _visitor(self, request: web.Request) -> Visitor:
+        if not self._logins.are_needed and not self._is_open:
+            raise PermissionDeniedError(
+                "This cluster has no authentication, so nobody can log in. Set `authentication = true`, or use the "
+                'setting `console = "open"` for a node that serves only its own machine.'
+            )
+        return self._logins.visitor(request)
+
+    async def _form(self, request: web.Request, visitor: Visitor) -> dict[str, str]:
+        """Return the fields of a form that a page of this visitor has sent. Raises LedgerError."""
+        fields = await _fields(request)
+        check_form(visitor, request, fields.pop(PROOF_FIELD, ""))
+        return fields
+
+    def _refusal(self, request: web.Request, error: LedgerError) -> web.Response:
+        match error:
+            case AuthenticationError() if self._logins.are_needed:
+                if request.method == "GET" and not request.path.startswith(f"{ROOT}/live/"):
+                    return self._redirect(f"{ROOT}/login")
+                status, title = 401, "Log in"
+            case PermissionDeniedError() | AuthenticationError():
+                status, title = 403, "Not allowed"
+            case UnavailableError():
+                status, title = 503, "Not now"
+            case InvalidArgumentError():
+                status, title = 400, "This cannot be shown"
+            case _:
+                status, title = 409, "The cluster refused"
+        return self.pages.response("error.html", status, title=title, text=str(error), visitor=None)
+
+    async def _to_root(self, _: web.Request) -> web.Response:
+        return self._redirect(f"{ROOT}/")
+
+    async def _unknown(self, request: web.Request) -> web.Response:
+        text = f"The console has no page {request.path[:200]}."
+        return self.pages.response("error.html", 404, title="No such page", text=text, visitor=None)
+
+    def _redirect(self, to: str) -> web.Response:
+        return web.Response(status=303, headers={**HEADERS, "Location": to})
+
+    # -- login
+
+    async def _login_page(self, request: web.Request) -> web.Response:
+        if not self._logins.are_needed:
+            return self._redirect(f"{ROOT}/")
+        return self.pages.response("login.html", error="", user="", visitor=None)
+
+    async def _login(self, request: web.Request) -> web.Response:
+        if not self._logins.are_needed:
+            return self._redirect(f"{ROOT}/")
+        user = ""
+        try:
+            check_origin(request)
+            fields = await _fields(request)
+            user, password = fields.get("user", "")[:127], fields.get("password", "")[:1_024]
+            if self._logging_in.locked():
+                raise UnavailableError("Too many users log in at this moment: try again shortly.")
+            async with self._logging_in:
+                token = await self.clients.login(user, password)
+        except LedgerError as error:
+            await asyncio.sleep(WRONG_S)
+            status = 401 if isinstance(error, AuthenticationError) else 503
+            return self.pages.response("login.html", status, error=str(error), user=user, visitor=None)
+        response = self._redirect(f"{ROOT}/")
+        response.set_cookie(
+            COOKIE,
+            token,
+            max_age=LOGIN_MS // 1000,
+            path=ROOT,
+            httponly=True,
+            samesite="Strict",
+            secure=self._is_secure,
+        )
+        return response
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        try:
+            visitor = self._visitor(request)
+            await self._form(request, visitor)
+        except LedgerError as error:
+            return self._refusal(request, error)
+        await self.clients.forget(visitor.token)
+        response = self._redirect(f"{ROOT}/login")
+        response.del_cookie(COOKIE, path=ROOT)
+        return response
+
+    # -- files
+
+    async def _static(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        kind = _STATIC_TYPES.get(name[name.rfind(".") :])
+        file = resources.files("cluster.console") / "static" / name
+        if kind is None or not file.is_file():
+            return await self._unknown(request)
+        headers = {**HEADERS, "Cache-Control": "max-age=300"}
+        return web.Response(body=file.read_bytes(), content_type=kind, charset="utf-8", headers=headers)
+
+
+async def _fields(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form. Raises InvalidArgumentError if it is too large, too slow, or no form."""
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise InvalidArgumentError("The console takes only forms of its own pages.")
+    try:
+        async with asyncio.timeout(FORM_S):
+            posted = await request.post()
+    except TimeoutError as error:
+        raise InvalidArgumentError(f"The form was not complete after {FORM_S:.0f} s.") from error
+    except web.HTTPRequestEntityTooLarge as error:
+        raise InvalidArgumentError(f"The form is larger than {MAX_FORM_BYTES >> 20} MiB.") from error
+    except (ValueError, LookupError) as error:
+        raise InvalidArgumentError("The form cannot be read.") from error
+    return {name: value for name, value in posted.items() if isinstance(value, str)}

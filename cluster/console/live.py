@@ -1,0 +1,98 @@
+"""Sends the parts of a page that have changed to the browser, as server-sent events.
+
+    data-live="/console/live/cluster"     static/live.js opens this stream, and replaces the content of the elements
+                                          that an event names by their ids
+
+An event has the ids and the HTML of changed parts. Parts are rendered by the templates that also render the whole page.
+The stream begins with all parts, so a browser that was disconnected is up to date at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from aiohttp import web
+
+from cluster.console.page import HEADERS
+
+# A stream without news sends a comment after this time, so that both sides notice a dead connection.
+QUIET_S = 10.0
+# A browser that does not take an event within this time loses its stream.
+WRITE_S = 15.0
+# Streams that are open at the same time.
+MAX_STREAMS = 64
+
+# Renders the parts of a page: element id -> HTML.
+Render = Callable[[], Mapping[str, str]]
+
+
+class Turns(Protocol):
+    """An interface: tells when there may be news."""
+
+    async def next(self, turn: int) -> int:
+        """Return the number of the newest turn, when it is newer than `turn`."""
+
+
+class LiveStreams:
+    """The open streams of one node."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @property
+    def are_full(self) -> bool:
+        return len(self._tasks) >= MAX_STREAMS
+
+    async def serve(
+        self, request: web.Request, turns: Turns, render: Render, check: Callable[[], object]
+    ) -> web.StreamResponse:
+        """Send changed parts until the browser leaves, or until `check()` raises LedgerError because the login has
+        ended."""
+        response = web.StreamResponse(
+            headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
+        await response.prepare(request)
+        task = asyncio.current_task()
+        assert task is not None, "a request is served by a task"
+        self._tasks.add(task)
+        try:
+            await self._send_news(response, turns, render, check)
+        except (ConnectionError, TimeoutError):
+            pass  # the browser has left
+        finally:
+            self._tasks.discard(task)
+        return response
+
+    async def _send_news(
+        self, response: web.StreamResponse, turns: Turns, render: Render, check: Callable[[], object]
+    ) -> None:
+        sent: dict[str, str] = {}
+        turn = -1
+        while True:
+            check()
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    turn = await turns.next(turn)
+            except TimeoutError:
+                await _written(response.write(b": still here\n\n"))
+                continue
+            parts = dict(render())
+            news = {name: html for name, html in parts.items() if sent.get(name) != html}
+            if news:
+                sent |= news
+                await _written(response.write(f"event: parts\ndata: {json.dumps(news)}\n\n".encode()))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _written(writing: Awaitable[None]) -> None:
+    """Raises TimeoutError if the browser takes nothing."""
+    async with asyncio.timeout(WRITE_S):
+        await writing

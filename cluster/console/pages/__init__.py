@@ -1,0 +1,8 @@
+"""The pages of the console. Each module has the routes of one subject in `ROUTES`."""
+
+from __future__ import annotations
+
+from cluster.console.console import Route
+from cluster.console.pages import cluster_page, shard_page
+
+ROUTES: list[Route] = [*cluster_page.ROUTES, *shard_page.ROUTES]

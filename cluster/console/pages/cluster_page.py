@@ -1,0 +1,77 @@
+"""The page of the cluster: its health, nodes and rooms, the logs of all replicas, and the newest events."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from aiohttp import web
+
+from cluster.console.bars import bars_of
+from cluster.console.charts import HEADERS, rate_chart
+from cluster.console.console import ROOT, Route, Visit
+from cluster.console.picture import Picture, SeenNode
+from cluster.console.rates import KEEP_EVERY_S
+from cluster.console.watch import ClusterWatch
+
+# How many events the page shows. The page of a shard shows more.
+MAX_EVENTS = 12
+
+
+async def show(visit: Visit) -> web.StreamResponse:
+    visit.require("describe")
+    watch = await visit.watch()
+    with watch.watched():
+        if not watch.turn:
+            await watch.next(0)
+        return visit.page("overview.html", title="Cluster", parts=parts_of(visit, watch))
+
+
+async def live(visit: Visit) -> web.StreamResponse:
+    visit.require("describe")
+    watch = await visit.watch()
+    with watch.watched():
+        return await visit.console.streams.serve(
+            visit.request, watch, lambda: parts_of(visit, watch), lambda: visit.require("describe")
+        )
+
+
+def parts_of(visit: Visit, watch: ClusterWatch) -> dict[str, str]:
+    """Return the parts of the page by the ids of their elements."""
+    picture = watch.picture
+    parts = {
+        "health": visit.text("parts/health.html", health=picture.health, error=watch.error),
+        "rates": visit.text(
+            "parts/rates.html",
+            total=watch.rates.total,
+            points=watch.rates.points,
+        ),
+        "nodes": visit.text("parts/nodes.html", rooms=rooms_of(picture)),
+        "events": visit.text("parts/events.html", events=picture.events[:MAX_EVENTS]),
+    }
+    for shard in picture.shards:
+        parts[f"shard-{shard.shard}"] = visit.text("parts/shard.html", shard=shard, bars=bars_of(shard))
+    return parts
+
+
+def rooms_of(picture: Picture) -> list[tuple[str, list[SeenNode]]]:
+    """Return the nodes by machine room."""
+    nodes = sorted(picture.nodes, key=lambda node: (node.room, node.node))
+    return [(room, list(members)) for room, members in groupby(nodes, key=lambda node: node.room)]
+
+
+async def chart(visit: Visit) -> web.StreamResponse:
+    """Return the messages a second of the whole cluster, as an image."""
+    visit.require("describe")
+    rates = (await visit.watch()).rates
+    lines = {
+        "sent": [rate.messages_in for rate in rates.history],
+        "received": [rate.messages_out for rate in rates.history],
+    }
+    return web.Response(body=rate_chart(lines, KEEP_EVERY_S), content_type="image/svg+xml", headers=HEADERS)
+
+
+ROUTES = [
+    Route("GET", f"{ROOT}/", show),
+    Route("GET", f"{ROOT}/live/cluster", live),
+    Route("GET", f"{ROOT}/charts/cluster.svg", chart),
+]
