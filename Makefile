@@ -43,6 +43,7 @@ compose-down: ## remove the containers and their network (VOLUMES=1: the data to
 	BIN=$(BIN) scripts/compose down $(if $(VOLUMES),--volumes)
 
 test: $(VENV)/.test rocketmq-clients ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=4)
+	scripts/programs chromium:chromium || echo "the tests of the console in a browser are skipped"
 	$(BIN)/pytest -m "not floor" $(PARALLEL)
 	$(BIN)/pytest -m floor
 

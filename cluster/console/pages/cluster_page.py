@@ -49,7 +49,7 @@ def parts_of(visit: Visit, watch: ClusterWatch) -> dict[str, str]:
         "events": visit.text("parts/events.html", events=picture.events[:MAX_EVENTS]),
     }
     for shard in picture.shards:
-        parts[f"shard-{shard.shard}"] = visit.text("parts/shard.html", shard=shard, bars=bars_of(shard))
+        parts[f"shard-{shard.shard}"] = visit.text("parts/shard.html", shard=shard, bars=bars_of(shard), alone=False)
     return parts
 
 

@@ -1,0 +1,147 @@
+"""Looks at the console in a real browser: pages of the cluster, a killed leader, logins, and what other sites try."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from playwright.sync_api import expect
+
+from ledgermq import Admin, Producer
+from tests.cluster.console.conftest import ConsoleCluster, Visit
+
+pytestmark = pytest.mark.real
+
+# The picture of the cluster must show a killed leader within this time.
+SHOWN_S = 2.0
+
+
+def test_the_cluster_is_shown_live(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster)
+    page = window.open("/")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+    expect(page.locator(".replica")).to_have_count(6)
+    last = page.locator("#shard-0 .replica >> nth=0 >> .number")
+    before = int(last.inner_text().replace(",", ""))
+    with Admin(open_cluster.bootstrap, profile="") as admin:
+        admin.create_topic("live", queues=1)
+    expect(last).not_to_have_text(f"{before}")
+    with Producer(open_cluster.bootstrap, profile="") as producer:
+        for number in range(50):
+            producer.send("live", f"{number}".encode())
+    expect(page.locator("#rates")).not_to_contain_text("0/s sent (0 B/s), 0/s received")
+    window.check_accessible()
+
+
+def test_a_shard_compares_its_replicas(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster)
+    page = window.open("/console/shards/0")
+    expect(page.get_by_text("The replicas agree in all")).to_be_visible()
+    expect(page.locator("table.entries tbody tr").first).to_contain_text("yes")
+    expect(page.locator("#timeline .lane")).to_have_count(3)
+    expect(page.locator("#events")).to_contain_text("voted for node")
+    window.check_accessible()
+    assert window.open("/console/shards/99").get_by_role("alert").inner_text().startswith("There is no shard 99")
+    assert window.open("/console/shards/x").get_by_role("alert").inner_text().startswith("shard = 'x' is no number")
+
+
+def test_a_killed_leader_is_shown_and_comes_back(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    leader = open_cluster.leader()
+    window = visit(open_cluster, next(node for node in (1, 2, 3) if node != leader))
+    page = window.open("/console/")
+    shown = page.locator("#shard-0")
+    expect(shown).to_contain_text(f"node {leader} leads")
+    began_s = time.monotonic()
+    open_cluster.kill(leader)
+    expect(shown.locator(".replica-silent")).to_have_count(1)
+    silent_s = time.monotonic() - began_s
+    expect(shown).not_to_contain_text(f"node {leader} leads")
+    expect(shown).to_contain_text("leads in term")
+    assert silent_s < SHOWN_S
+    expect(page.locator(".verdict")).to_contain_text("degraded")
+    open_cluster.restart(leader)
+    expect(shown.locator(".replica-silent")).to_have_count(0)
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+
+
+def test_a_page_survives_a_restart_of_its_node(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster, 2)
+    page = window.open("/console/")
+    gone = page.locator("#connection")
+    expect(gone).to_be_hidden()
+    open_cluster.kill(2)
+    expect(gone).to_be_visible()
+    open_cluster.restart(2)
+    expect(gone).to_be_hidden()
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+    window.complaints.clear()  # the browser reports the stream that broke
+
+
+def test_phones_and_dark_rooms(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster, viewport={"width": 380, "height": 800}, color_scheme="dark")
+    page = window.open("/console/")
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    window.check_accessible()
+
+
+def test_keys_open_pages(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    page = visit(open_cluster).open("/console/shards/0")
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+
+
+def test_an_open_console_serves_no_other_name(open_cluster: ConsoleCluster) -> None:
+    """A page of another site could bind a name of its own to 127.0.0.1."""
+    address = f"{open_cluster.url(1)}/console/"
+    request = urllib.request.Request(address, headers={"Host": "evil.example:80"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=5)
+    assert refused.value.code == 403
+
+
+def test_users_log_in_and_out(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    password = secured_cluster.password
+    window = visit(secured_cluster)
+    page = window.open("/")
+    expect(page).to_have_url(f"{window.base}/console/login")
+    window.check_accessible()
+    window.log_in("admin", "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("the user or the password is wrong")
+    window.log_in("admin", password)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    (cookie,) = window.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["secure"]) == (True, "Strict", True)
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(f"{window.base}/console/login")
+    window.open("/console/")
+    expect(page).to_have_url(f"{window.base}/console/login")
+
+
+def test_a_login_survives_a_restart_of_its_node(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    password = secured_cluster.password
+    window = visit(secured_cluster, 3)
+    window.log_in("admin", password)
+    page = window.page
+    expect(page.locator(".verdict")).to_contain_text("healthy")
+    secured_cluster.kill(3)
+    secured_cluster.restart(3)
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    window.complaints.clear()  # the browser reports the stream that broke
+
+
+def test_a_user_without_the_right_sees_no_cluster(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    with Admin(secured_cluster.bootstrap, **secured_cluster.client_options) as admin:
+        admin.add_user("reader", "a password of the test")
+        admin.grant("reader", "subscribe", "topic:news-*")
+    window = visit(secured_cluster)
+    window.log_in("reader", "a password of the test")
+    expect(window.page.get_by_role("alert")).to_have_text("User reader has no right to describe the cluster.")
