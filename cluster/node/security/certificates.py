@@ -91,7 +91,7 @@ def read_certificates(files: CertificateFiles) -> Certificates:
     if first.not_valid_after_utc <= now:
         raise CertificateError(
             f"the certificate {files.certificate} ended on {first.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: issue a new "
-            "one with `ledgermq certs renew`"
+            "one with `ledgermq certs issue`"
         )
     if first.not_valid_before_utc > now:
         raise CertificateError(
