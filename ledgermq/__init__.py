@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         OffsetReset,
         QueueConsumption,
     )
+    from ledger.client.admin.message_trace import MessageTrace
     from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
     from ledger.client.consumer.consumer import AsyncConsumer
     from ledger.client.consumer.cursor import QueueBatch
@@ -118,6 +119,7 @@ _HOMES = {
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
     "MessageLease": "ledger.client.shared.shared_message",
+    "MessageTrace": "ledger.client.admin.message_trace",
     "NodeSlowRequests": "ledger.slow_request",
     "NodeStatus": "ledger.client.records",
     "OffsetReset": "ledger.client.admin.consumer_group_records",
@@ -179,6 +181,7 @@ __all__ = [
     "Members",
     "Message",
     "MessageLease",
+    "MessageTrace",
     "NodeSlowRequests",
     "NodeStatus",
     "OffsetReset",

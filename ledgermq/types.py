@@ -8,6 +8,7 @@ What the calls return, such as `RecordMetadata` and `Message`, is in `ledgermq` 
 from ledger.batch.columns import BinaryColumn, Columns, HeaderColumn, Headers, LookUpKeyColumn
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
+from ledger.client.admin.message_trace import OnTraceProgress
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.consumer.consumer import Start
 from ledger.client.group.claiming import GroupStart
@@ -21,6 +22,7 @@ from ledger.client.requests.responder import Handler
 from ledger.client.shared.shared_consumer import SharedListener, SharedMessages, SharedStart
 from ledger.client.signals import Reading
 from ledger.client.transactions.records import CheckResult, TransactionChecker
+from ledger.message_trace import ReplicaTimes, TracedEntry, TracedPlace, TraceEvent
 from ledger.slow_request import CallingClient, FollowerPart, RequestPart
 
 __all__ = [
@@ -38,10 +40,12 @@ __all__ = [
     "LookUpKeyColumn",
     "OnError",
     "OnProgress",
+    "OnTraceProgress",
     "QueueSelector",
     "QueueTimes",
     "Reading",
     "RebalanceCallback",
+    "ReplicaTimes",
     "RequestPart",
     "ResetTarget",
     "SharedListener",
@@ -50,5 +54,8 @@ __all__ = [
     "Start",
     "Steps",
     "Table",
+    "TraceEvent",
+    "TracedEntry",
+    "TracedPlace",
     "TransactionChecker",
 ]

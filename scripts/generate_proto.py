@@ -29,6 +29,7 @@ def generate(output: Path) -> None:
         "command_pb2_grpc.py",
         "state_pb2_grpc.py",
         "definition_pb2_grpc.py",
+        "message_trace_pb2_grpc.py",
         "slow_requests_pb2_grpc.py",
     ):  # no services in these: nothing to generate
         for empty in output.rglob(pattern):

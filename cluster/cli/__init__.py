@@ -68,7 +68,7 @@ _COMMANDS = {
         "cluster.cli.messages.produce", "produce", "Send lines, JSON lines, or messages of a template."
     ),
     "message": CommandEntry(
-        "cluster.cli.messages.message", "message", "Get one message by its offset, or find messages by key."
+        "cluster.cli.messages.message", "message", "Get a message, find messages by key, or trace one message."
     ),
     "transaction": CommandEntry(
         "cluster.cli.messages.transaction", "transaction", "List, show, commit and roll back transactions."

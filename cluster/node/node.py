@@ -60,6 +60,7 @@ from ledger.broker.rpc.inspection import Inspected, InspectionService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.broker.rpc.throttling import Quotas
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.rpc.trace_wire import MessageTraces
 from ledger.broker.rpc.transactions import TransactionService
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.client.connection.environment import Environment
@@ -170,6 +171,9 @@ class Node:
         self._operations = OperationsService(
             settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
+        self._registry.register(self._raft_collector())
+        self._registry.register(self._readiness_collector())
+        rights = TopicRights(shards.replicas, self._access.authorizer)
         self._inspection = InspectionService(
             shards.replicas,
             Inspected(
@@ -179,11 +183,9 @@ class Node:
                 self._meters.traffic,
                 self._meters.used_part_of_disk,
                 slow,
+                MessageTraces(shards.replicas, rights, slow.senders),
             ),
         )
-        self._registry.register(self._raft_collector())
-        self._registry.register(self._readiness_collector())
-        rights = TopicRights(shards.replicas, self._access.authorizer)
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))

@@ -23,40 +23,41 @@ _sym_db = _symbol_database.Default()
 
 
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
+from ledger.v1 import message_trace_pb2 as ledger_dot_v1_dot_message__trace__pb2
 from ledger.v1 import slow_requests_pb2 as ledger_dot_v1_dot_slow__requests__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aledger/v1/inspection.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\x1a\x1dledger/v1/slow_requests.proto\".\n\x10GetEventsRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\x12\x0b\n\x03run\x18\x02 \x01(\x04\"g\n\x11GetEventsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0b\n\x03run\x18\x02 \x01(\x04\x12$\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x14.ledger.v1.NodeEvent\"v\n\tNodeEvent\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\r\n\x05shard\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0c\n\x04term\x18\x06 \x01(\x04\x12\x0f\n\x07subject\x18\x07 \x01(\r\"@\n\x12ListEntriesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05\x63ount\x18\x03 \x01(\r\"\xa9\x01\n\x13ListEntriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x61pplied\x18\x05 \x01(\x04\x12\'\n\x07\x65ntries\x18\x06 \x03(\x0b\x32\x16.ledger.v1.ListedEntry\"\xd1\x01\n\x0bListedEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x0c\n\x04size\x18\x05 \x01(\r\x12\x16\n\x0e\x61ppend_time_ms\x18\x06 \x01(\x03\x12\x0b\n\x03\x63rc\x18\x07 \x01(\r\x12\r\n\x05\x63hain\x18\x08 \x01(\r\x12\r\n\x05\x63ount\x18\t \x01(\r\x12\x10\n\x08topic_id\x18\n \x01(\x04\x12\r\n\x05queue\x18\x0b \x01(\r\x12\x13\n\x0b\x62\x61se_offset\x18\x0c \x01(\x04\"\x13\n\x11GetTrafficRequest\"v\n\x12GetTrafficResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.ledger.v1.TopicTraffic\x12\x16\n\x0e\x64isk_use_ratio\x18\x03 \x01(\x01\"m\n\x0cTopicTraffic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0bmessages_in\x18\x02 \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x03 \x01(\x04\x12\x14\n\x0cmessages_out\x18\x04 \x01(\x04\x12\x11\n\tbytes_out\x18\x05 \x01(\x04\"#\n\x12GetAuditLogRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\"[\n\x13GetAuditLogResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12#\n\x05lines\x18\x02 \x03(\x0b\x32\x14.ledger.v1.AuditLine\":\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t2\x95\x03\n\nInspection\x12\x46\n\tGetEvents\x12\x1b.ledger.v1.GetEventsRequest\x1a\x1c.ledger.v1.GetEventsResponse\x12L\n\x0bListEntries\x12\x1d.ledger.v1.ListEntriesRequest\x1a\x1e.ledger.v1.ListEntriesResponse\x12I\n\nGetTraffic\x12\x1c.ledger.v1.GetTrafficRequest\x1a\x1d.ledger.v1.GetTrafficResponse\x12L\n\x0bGetAuditLog\x12\x1d.ledger.v1.GetAuditLogRequest\x1a\x1e.ledger.v1.GetAuditLogResponse\x12X\n\x0fGetSlowRequests\x12!.ledger.v1.GetSlowRequestsRequest\x1a\".ledger.v1.GetSlowRequestsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aledger/v1/inspection.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\x1a\x1dledger/v1/message_trace.proto\x1a\x1dledger/v1/slow_requests.proto\".\n\x10GetEventsRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\x12\x0b\n\x03run\x18\x02 \x01(\x04\"g\n\x11GetEventsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0b\n\x03run\x18\x02 \x01(\x04\x12$\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x14.ledger.v1.NodeEvent\"v\n\tNodeEvent\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\r\n\x05shard\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0c\n\x04term\x18\x06 \x01(\x04\x12\x0f\n\x07subject\x18\x07 \x01(\r\"@\n\x12ListEntriesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05\x63ount\x18\x03 \x01(\r\"\xa9\x01\n\x13ListEntriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x61pplied\x18\x05 \x01(\x04\x12\'\n\x07\x65ntries\x18\x06 \x03(\x0b\x32\x16.ledger.v1.ListedEntry\"\xd1\x01\n\x0bListedEntry\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x0c\n\x04size\x18\x05 \x01(\r\x12\x16\n\x0e\x61ppend_time_ms\x18\x06 \x01(\x03\x12\x0b\n\x03\x63rc\x18\x07 \x01(\r\x12\r\n\x05\x63hain\x18\x08 \x01(\r\x12\r\n\x05\x63ount\x18\t \x01(\r\x12\x10\n\x08topic_id\x18\n \x01(\x04\x12\r\n\x05queue\x18\x0b \x01(\r\x12\x13\n\x0b\x62\x61se_offset\x18\x0c \x01(\x04\"\x13\n\x11GetTrafficRequest\"v\n\x12GetTrafficResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.ledger.v1.TopicTraffic\x12\x16\n\x0e\x64isk_use_ratio\x18\x03 \x01(\x01\"m\n\x0cTopicTraffic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0bmessages_in\x18\x02 \x01(\x04\x12\x10\n\x08\x62ytes_in\x18\x03 \x01(\x04\x12\x14\n\x0cmessages_out\x18\x04 \x01(\x04\x12\x11\n\tbytes_out\x18\x05 \x01(\x04\"#\n\x12GetAuditLogRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x04\"[\n\x13GetAuditLogResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12#\n\x05lines\x18\x02 \x03(\x0b\x32\x14.ledger.v1.AuditLine\":\n\tAuditLine\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0f\n\x07time_ms\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t2\xe6\x03\n\nInspection\x12\x46\n\tGetEvents\x12\x1b.ledger.v1.GetEventsRequest\x1a\x1c.ledger.v1.GetEventsResponse\x12L\n\x0bListEntries\x12\x1d.ledger.v1.ListEntriesRequest\x1a\x1e.ledger.v1.ListEntriesResponse\x12I\n\nGetTraffic\x12\x1c.ledger.v1.GetTrafficRequest\x1a\x1d.ledger.v1.GetTrafficResponse\x12L\n\x0bGetAuditLog\x12\x1d.ledger.v1.GetAuditLogRequest\x1a\x1e.ledger.v1.GetAuditLogResponse\x12X\n\x0fGetSlowRequests\x12!.ledger.v1.GetSlowRequestsRequest\x1a\".ledger.v1.GetSlowRequestsResponse\x12O\n\x0cTraceMessage\x12\x1e.ledger.v1.TraceMessageRequest\x1a\x1f.ledger.v1.TraceMessageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.inspection_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GETEVENTSREQUEST']._serialized_start=95
-  _globals['_GETEVENTSREQUEST']._serialized_end=141
-  _globals['_GETEVENTSRESPONSE']._serialized_start=143
-  _globals['_GETEVENTSRESPONSE']._serialized_end=246
-  _globals['_NODEEVENT']._serialized_start=248
-  _globals['_NODEEVENT']._serialized_end=366
-  _globals['_LISTENTRIESREQUEST']._serialized_start=368
-  _globals['_LISTENTRIESREQUEST']._serialized_end=432
-  _globals['_LISTENTRIESRESPONSE']._serialized_start=435
-  _globals['_LISTENTRIESRESPONSE']._serialized_end=604
-  _globals['_LISTEDENTRY']._serialized_start=607
-  _globals['_LISTEDENTRY']._serialized_end=816
-  _globals['_GETTRAFFICREQUEST']._serialized_start=818
-  _globals['_GETTRAFFICREQUEST']._serialized_end=837
-  _globals['_GETTRAFFICRESPONSE']._serialized_start=839
-  _globals['_GETTRAFFICRESPONSE']._serialized_end=957
-  _globals['_TOPICTRAFFIC']._serialized_start=959
-  _globals['_TOPICTRAFFIC']._serialized_end=1068
-  _globals['_GETAUDITLOGREQUEST']._serialized_start=1070
-  _globals['_GETAUDITLOGREQUEST']._serialized_end=1105
-  _globals['_GETAUDITLOGRESPONSE']._serialized_start=1107
-  _globals['_GETAUDITLOGRESPONSE']._serialized_end=1198
-  _globals['_AUDITLINE']._serialized_start=1200
-  _globals['_AUDITLINE']._serialized_end=1258
-  _globals['_INSPECTION']._serialized_start=1261
-  _globals['_INSPECTION']._serialized_end=1666
+  _globals['_GETEVENTSREQUEST']._serialized_start=126
+  _globals['_GETEVENTSREQUEST']._serialized_end=172
+  _globals['_GETEVENTSRESPONSE']._serialized_start=174
+  _globals['_GETEVENTSRESPONSE']._serialized_end=277
+  _globals['_NODEEVENT']._serialized_start=279
+  _globals['_NODEEVENT']._serialized_end=397
+  _globals['_LISTENTRIESREQUEST']._serialized_start=399
+  _globals['_LISTENTRIESREQUEST']._serialized_end=463
+  _globals['_LISTENTRIESRESPONSE']._serialized_start=466
+  _globals['_LISTENTRIESRESPONSE']._serialized_end=635
+  _globals['_LISTEDENTRY']._serialized_start=638
+  _globals['_LISTEDENTRY']._serialized_end=847
+  _globals['_GETTRAFFICREQUEST']._serialized_start=849
+  _globals['_GETTRAFFICREQUEST']._serialized_end=868
+  _globals['_GETTRAFFICRESPONSE']._serialized_start=870
+  _globals['_GETTRAFFICRESPONSE']._serialized_end=988
+  _globals['_TOPICTRAFFIC']._serialized_start=990
+  _globals['_TOPICTRAFFIC']._serialized_end=1099
+  _globals['_GETAUDITLOGREQUEST']._serialized_start=1101
+  _globals['_GETAUDITLOGREQUEST']._serialized_end=1136
+  _globals['_GETAUDITLOGRESPONSE']._serialized_start=1138
+  _globals['_GETAUDITLOGRESPONSE']._serialized_end=1229
+  _globals['_AUDITLINE']._serialized_start=1231
+  _globals['_AUDITLINE']._serialized_end=1289
+  _globals['_INSPECTION']._serialized_start=1292
+  _globals['_INSPECTION']._serialized_end=1778
 # @@protoc_insertion_point(module_scope)

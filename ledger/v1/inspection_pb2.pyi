@@ -1,4 +1,5 @@
 from ledger.v1 import error_pb2 as _error_pb2
+from ledger.v1 import message_trace_pb2 as _message_trace_pb2
 from ledger.v1 import slow_requests_pb2 as _slow_requests_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from ledger.v1 import inspection_pb2 as ledger_dot_v1_dot_inspection__pb2
+from ledger.v1 import message_trace_pb2 as ledger_dot_v1_dot_message__trace__pb2
 from ledger.v1 import slow_requests_pb2 as ledger_dot_v1_dot_slow__requests__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -60,6 +61,11 @@ class InspectionStub:
                 request_serializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsResponse.FromString,
                 _registered_method=True)
+        self.TraceMessage = channel.unary_unary(
+                '/ledger.v1.Inspection/TraceMessage',
+                request_serializer=ledger_dot_v1_dot_message__trace__pb2.TraceMessageRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_message__trace__pb2.TraceMessageResponse.FromString,
+                _registered_method=True)
 
 
 class InspectionServicer:
@@ -100,6 +106,13 @@ class InspectionServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TraceMessage(self, request, context):
+        """Returns what the node knows of the life of one message: its entry, when this node had it, and events in the entries behind it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InspectionServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -127,6 +140,11 @@ def add_InspectionServicer_to_server(servicer, server):
                     servicer.GetSlowRequests,
                     request_deserializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsResponse.SerializeToString,
+            ),
+            'TraceMessage': grpc.unary_unary_rpc_method_handler(
+                    servicer.TraceMessage,
+                    request_deserializer=ledger_dot_v1_dot_message__trace__pb2.TraceMessageRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_message__trace__pb2.TraceMessageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -264,6 +282,33 @@ class Inspection:
             '/ledger.v1.Inspection/GetSlowRequests',
             ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.SerializeToString,
             ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TraceMessage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/TraceMessage',
+            ledger_dot_v1_dot_message__trace__pb2.TraceMessageRequest.SerializeToString,
+            ledger_dot_v1_dot_message__trace__pb2.TraceMessageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,4 +1,5 @@
-"""The command `ledgermq message` gets one message by its topic, queue and offset, or finds messages by their key.
+"""The command `ledgermq message` gets one message by its topic, queue and offset, finds messages by their key, and
+traces one message (trace.py).
 
 The id of a message is `topic:queue:offset`. `ledgermq message query` prints ids, and `ledgermq message get` accepts
 them.
@@ -9,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import datetime
-from typing import Any, NamedTuple
 
 import click
 
 from cluster.cli.completed_names import topic_names
+from cluster.cli.messages.message_id import MessageId, MessageIdType
 from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
+from cluster.cli.messages.trace import trace
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_table, say
 from ledger.client.admin.admin import AsyncAdmin
@@ -26,29 +28,12 @@ from ledger.words import counted
 _SHOWN_CHARACTERS = 60
 
 
-class MessageId(NamedTuple):
-    topic: str
-    queue: int
-    offset: int
-
-
-class MessageIdType(click.ParamType[MessageId]):
-    """The click type of a message id, topic:queue:offset."""
-
-    name = "topic:queue:offset"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MessageId:
-        if isinstance(value, MessageId):
-            return value
-        topic, *numbers = value.split(":")
-        if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
-            self.fail(f"{value!r} is not the id of a message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
-        return MessageId(topic, int(numbers[0]), int(numbers[1]))
-
-
 @click.group()
 def message() -> None:
-    """Get one message by its topic, queue and offset, or find messages by key."""
+    """Get one message by its topic, queue and offset, find messages by key, or trace what became of a message."""
+
+
+message.add_command(trace)
 
 
 @message.command()

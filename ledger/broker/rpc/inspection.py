@@ -15,9 +15,10 @@ from ledger.broker.node_events import NodeEvents
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
 from ledger.broker.rpc.slow_wire import put_slow_requests
+from ledger.broker.rpc.trace_wire import MessageTraces
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.errors import InvalidArgumentError
-from ledger.v1 import inspection_pb2, inspection_pb2_grpc, slow_requests_pb2
+from ledger.v1 import inspection_pb2, inspection_pb2_grpc, message_trace_pb2, slow_requests_pb2
 from store import Header
 
 # The most entries of one answer.
@@ -37,7 +38,8 @@ class Traffic:
 @dataclass(frozen=True, slots=True)
 class Inspected:
     """What the service shows of its node. `run` is a number of this run of the node. `traffic()` returns the traffic by
-    topic, and `disk_use_ratio()` the used part of the log's disk, from 0 to 1. `slow` are the slow requests."""
+    topic, and `disk_use_ratio()` the used part of the log's disk, from 0 to 1. `slow` are the slow requests,
+    and `traces` traces messages."""
 
     run: int
     events: NodeEvents
@@ -45,6 +47,7 @@ class Inspected:
     traffic: Callable[[], Mapping[str, Traffic]]
     disk_use_ratio: Callable[[], float]
     slow: SlowRequests
+    traces: MessageTraces
 
 
 class InspectionService(RefusingService, inspection_pb2_grpc.InspectionServicer):
@@ -108,6 +111,13 @@ class InspectionService(RefusingService, inspection_pb2_grpc.InspectionServicer)
         response: slow_requests_pb2.GetSlowRequestsResponse,
     ) -> None:
         put_slow_requests(self._inspected.slow, request.threshold_ms, response)
+
+    @answers(message_trace_pb2.TraceMessageResponse)
+    async def TraceMessage(  # noqa: N802
+        self, request: message_trace_pb2.TraceMessageRequest, response: message_trace_pb2.TraceMessageResponse
+    ) -> None:
+        with storage_checked("this node cannot read its log"):
+            await self._inspected.traces.put(request, response)
 
 
 def headers(replica: BrokerReplica, last: int, count: int) -> list[Header]:

@@ -170,6 +170,8 @@ _OF_OPERATIONS = {
 }
 _OF_INSPECTION = {
     "GetSlowRequests": Needed(rights=_cluster("describe")),
+    # The method leaves out the groups that the caller may not see, and checks the other places of the message.
+    "TraceMessage": Needed(rights=_topic("subscribe")),
     "GetEvents": Needed(rights=_cluster("describe")),
     "ListEntries": Needed(rights=_cluster("describe")),
     "GetTraffic": Needed(rights=_cluster("describe")),

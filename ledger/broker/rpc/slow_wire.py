@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.broker.slow.slow_requests import SlowRequests
-from ledger.slow_request import SlowRequest
+from ledger.slow_request import CallingClient, SlowRequest
 from ledger.v1 import slow_requests_pb2
 
 
@@ -15,12 +15,16 @@ def put_slow_requests(
     response.requests.extend(map(_on_the_wire, slow.kept(threshold_ms)))
 
 
+def client_on_the_wire(client: CallingClient) -> slow_requests_pb2.CallingClient:
+    return slow_requests_pb2.CallingClient(**client._asdict())
+
+
 def _on_the_wire(slow: SlowRequest) -> slow_requests_pb2.SlowRequest:
     return slow_requests_pb2.SlowRequest(
         began_ms=slow.began_ms,
         total_ms=slow.total_ms,
         method=slow.method,
-        client=slow_requests_pb2.CallingClient(**slow.client._asdict()),
+        client=client_on_the_wire(slow.client),
         parts=[slow_requests_pb2.RequestPart(name=each.name, ms=each.ms) for each in slow.parts],
         error=slow.error,
         topic=slow.topic,

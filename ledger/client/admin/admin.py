@@ -21,6 +21,14 @@ from ledger.client.admin.consumer_group_records import ConsumerGroupDescription,
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin, OnProgress
+from ledger.client.admin.message_trace import (
+    MAX_ENTRIES,
+    MessageTrace,
+    OnTraceProgress,
+    trace_handle,
+    trace_id,
+    trace_place,
+)
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
 from ledger.client.admin.slow_requests import slow_requests
@@ -253,6 +261,59 @@ class AsyncAdmin(AsyncLifetime):
         OffsetBeyondEndError if the queue has no message with this offset yet.
         """
         return await get_message(self._client, await self._client.topic(topic), queue, offset)
+
+    async def trace_message(
+        self,
+        topic: str,
+        queue: int,
+        offset: int,
+        *,
+        max_entries: int = MAX_ENTRIES,
+        on_progress: OnTraceProgress | None = None,
+    ) -> MessageTrace:
+        """Return what is known of the life of the message at this place: who sent it, when each replica wrote it and
+        knew that it is committed, and which consumer groups received, acknowledged or retried it.
+
+            max_entries  how many entries of the log behind the message are read at most (default 1,000,000); the
+                         result says up to where the log was read
+            on_progress  called with the entries that were read, and how many there are to read
+
+        Events of groups come from the entries of the log, so they are known as far back as the log is kept. The times
+        of the replicas are in their memory: older ones have a `note` instead. Needs the right to read the topic. Events
+        of groups that the user may not see are left out.
+
+        Raises UnknownTopicError or UnknownQueueError, and OffsetTooLowError or OffsetBeyondEndError like get_message.
+        """
+        most = self._checked_entries(max_entries)
+        return await trace_place(self._client, await self._client.topic(topic), queue, offset, most, on_progress)
+
+    async def trace_waiting_message(
+        self, handle: str, *, max_entries: int = MAX_ENTRIES, on_progress: OnTraceProgress | None = None
+    ) -> MessageTrace:
+        """Do what trace_message does for a message with a delivery time, by the `handle` of its receipt, also after its
+        delivery. Raises OffsetTooLowError if the first entry of the message is no longer in the log, and
+        InvalidArgumentError if `handle` is no handle."""
+        most = self._checked_entries(max_entries)
+        return await trace_handle(self._client, handle, most, on_progress)
+
+    async def trace_message_id(
+        self,
+        topic: str,
+        message_id: bytes | str,
+        *,
+        max_entries: int = MAX_ENTRIES,
+        on_progress: OnTraceProgress | None = None,
+    ) -> MessageTrace:
+        """Do what trace_message does for a message that was sent with this `message_id` to the topic. Nodes know ids
+        for 5 minutes. Raises InvalidArgumentError if they do not know this one."""
+        most = self._checked_entries(max_entries)
+        return await trace_id(self._client, await self._client.topic(topic), message_id, most, on_progress)
+
+    def _checked_entries(self, max_entries: int) -> int:
+        self._client.check_open()
+        if max_entries < 1:
+            raise InvalidArgumentError(f"max_entries is {max_entries}: it must be 1 or more.")
+        return max_entries
 
     async def waiting_messages(
         self,

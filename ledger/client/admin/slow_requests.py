@@ -40,12 +40,16 @@ async def _ask(client: ClusterClient, node: int, address: str, threshold_ms: flo
     return NodeSlowRequests(node, "", response.recorded_from_ms, tuple(map(_read, response.requests)))
 
 
+def calling_client(wire: slow_requests_pb2.CallingClient) -> CallingClient:
+    return CallingClient(wire.name, wire.peer, wire.user)
+
+
 def _read(wire: slow_requests_pb2.SlowRequest) -> SlowRequest:
     return SlowRequest(
         wire.began_ms,
         wire.total_ms,
         wire.method,
-        CallingClient(wire.client.name, wire.client.peer, wire.client.user),
+        calling_client(wire.client),
         tuple(RequestPart(each.name, each.ms) for each in wire.parts),
         wire.error,
         wire.topic,

@@ -15,6 +15,7 @@ from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
+from ledger.client.admin.message_trace import MAX_ENTRIES, MessageTrace, OnTraceProgress
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
 from ledger.client.connection.lifetime import Lifetime, settings_in
@@ -145,6 +146,56 @@ class Admin(Lifetime):
         OffsetBeyondEndError if the queue has no message with this offset yet.
         """
         return self._thread.run(self._client.get_message(topic, queue, offset))
+
+    def trace_message(
+        self,
+        topic: str,
+        queue: int,
+        offset: int,
+        *,
+        max_entries: int = MAX_ENTRIES,
+        on_progress: OnTraceProgress | None = None,
+    ) -> MessageTrace:
+        """Return what is known of the life of the message at this place: who sent it, when each replica wrote it and
+        knew that it is committed, and which consumer groups received, acknowledged or retried it.
+
+            max_entries  how many entries of the log behind the message are read at most (default 1,000,000); the
+                         result says up to where the log was read
+            on_progress  called with the entries that were read, and how many there are to read
+
+        Events of groups come from the entries of the log, so they are known as far back as the log is kept. The times
+        of the replicas are in their memory: older ones have a `note` instead. Needs the right to read the topic. Events
+        of groups that the user may not see are left out.
+
+        Raises UnknownTopicError or UnknownQueueError, and OffsetTooLowError or OffsetBeyondEndError like get_message.
+        """
+        return self._thread.run(
+            self._client.trace_message(topic, queue, offset, max_entries=max_entries, on_progress=on_progress)
+        )
+
+    def trace_waiting_message(
+        self, handle: str, *, max_entries: int = MAX_ENTRIES, on_progress: OnTraceProgress | None = None
+    ) -> MessageTrace:
+        """Do what trace_message does for a message with a delivery time, by the `handle` of its receipt, also after its
+        delivery. Raises OffsetTooLowError if the first entry of the message is no longer in the log, and
+        InvalidArgumentError if `handle` is no handle."""
+        return self._thread.run(
+            self._client.trace_waiting_message(handle, max_entries=max_entries, on_progress=on_progress)
+        )
+
+    def trace_message_id(
+        self,
+        topic: str,
+        message_id: bytes | str,
+        *,
+        max_entries: int = MAX_ENTRIES,
+        on_progress: OnTraceProgress | None = None,
+    ) -> MessageTrace:
+        """Do what trace_message does for a message that was sent with this `message_id` to the topic. Nodes know ids
+        for 5 minutes. Raises InvalidArgumentError if they do not know this one."""
+        return self._thread.run(
+            self._client.trace_message_id(topic, message_id, max_entries=max_entries, on_progress=on_progress)
+        )
 
     def waiting_messages(
         self,

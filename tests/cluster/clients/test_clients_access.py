@@ -256,3 +256,29 @@ async def test_a_member_of_a_shared_group_needs_rights_on_group_and_topic(fleet:
     with pytest.raises(PermissionDeniedError):
         async with AsyncSharedConsumer("leased", group="other", **carol):  # type: ignore[arg-type]
             pass
+
+
+async def test_a_trace_shows_what_the_user_may_see(fleet: Fleet, admin: AsyncAdmin) -> None:
+    await admin.create_topic("orders", 1)
+    await admin.add_user("reader", PASSWORD)
+    await admin.grant("reader", "subscribe", "topic:orders")
+    await admin.grant("reader", "describe", "group:billing")
+    async with AsyncProducer(fleet.bootstrap, user="admin", password=PASSWORD) as producer:
+        await producer.send("orders", b"x")
+    for group in ("billing", "secret"):
+        async with AsyncGroupConsumer(
+            "orders", group=group, bootstrap_servers=fleet.bootstrap, user="admin", password=PASSWORD
+        ) as consumer:
+            consumer.finish(await anext(consumer))
+            await consumer.acknowledge()
+    trace = await admin.trace_message("orders", 0, 0)
+    assert {event.group for event in trace.events} == {"billing", "secret"}
+    assert trace.entry.client is not None
+    assert trace.entry.client.user == "admin"
+    async with AsyncAdmin(fleet.bootstrap, user="reader", password=PASSWORD) as reader:
+        assert {event.group for event in (await reader.trace_message("orders", 0, 0)).events} == {"billing"}
+        with pytest.raises(PermissionDeniedError):
+            await reader.slow_requests()
+        await admin.revoke("reader", "subscribe", "topic:orders")
+        with pytest.raises(LedgerError):
+            await reader.trace_message("orders", 0, 0)
