@@ -18,9 +18,10 @@ import click
 from cluster.cli.completed_names import consumer_group_names
 from cluster.cli.failure import CommandError
 from cluster.cli.messages.message import shown
-from cluster.cli.messages.message_writer import MessageWriter, json_format
+from cluster.cli.messages.message_writer import MessageWriter
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
+from cluster.message_json import json_format
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.group.group_consumer import AsyncGroupConsumer

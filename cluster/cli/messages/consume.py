@@ -15,18 +15,13 @@ import click
 from cluster.cli.completed_names import consumer_group_names, topic_names
 from cluster.cli.messages.group_consumption import consume_in_group
 from cluster.cli.messages.line_template import LETTERS, template_format
-from cluster.cli.messages.message_writer import (
-    Format,
-    MessageWriter,
-    json_format,
-    shown_on,
-    text_format,
-)
+from cluster.cli.messages.message_writer import Format, MessageWriter, shown_on, text_format
 from cluster.cli.messages.shared_consumption import consume_in_shared_group, is_shared
 from cluster.cli.messages.start import Last, Start, StartOrLastType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
 from cluster.cli.output import say
 from cluster.cli.stopping import TerminatedError, run_until_stopped
+from cluster.message_json import json_format
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.records import TopicQueue
 from ledger.words import counted

@@ -15,10 +15,11 @@ import click
 
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message_id import MessageId, MessageIdType
-from cluster.cli.messages.message_writer import MessageWriter, json_format, shown_on, text_format
+from cluster.cli.messages.message_writer import MessageWriter, shown_on, text_format
 from cluster.cli.messages.trace import trace
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_table, say
+from cluster.message_json import json_format
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.admin.queries import MAX_MESSAGES

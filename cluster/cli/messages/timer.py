@@ -12,15 +12,10 @@ import click
 
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message import shown
-from cluster.cli.messages.message_writer import (
-    MessageWriter,
-    bytes_as_json,
-    look_up_keys_as_json,
-    shown_on,
-    text_format,
-)
+from cluster.cli.messages.message_writer import MessageWriter, shown_on, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.message_json import bytes_as_json, look_up_keys_as_json
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.waiting_messages import MAX_WAITING
 from ledger.client.producer.producer import AsyncProducer

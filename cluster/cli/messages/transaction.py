@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import click
 
 from cluster.cli.messages.message import shown
-from cluster.cli.messages.message_writer import bytes_as_json
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.message_json import bytes_as_json
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.transactions_admin import MAX_TRANSACTIONS
 from ledger.client.transactions.records import PreparedMessage, TransactionDescription

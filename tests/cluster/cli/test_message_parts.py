@@ -21,10 +21,11 @@ from cluster.cli.messages.flow import in_turns, limited, paced
 from cluster.cli.messages.json_line import message_of
 from cluster.cli.messages.line_template import LETTERS, template_format
 from cluster.cli.messages.message_template import MessageTemplate, Template
-from cluster.cli.messages.message_writer import for_terminal, json_format, text_format
+from cluster.cli.messages.message_writer import for_terminal, text_format
 from cluster.cli.messages.start import Last, StartOrLastType, StartType
 from cluster.cli.stopping import TerminatedError, run_until_stopped
 from cluster.load.line_sender import Labels, LineMessage
+from cluster.message_json import json_format
 from ledgermq import Message
 
 NO_LABELS = Labels()
