@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from cluster.console.reading import TopicReader
+from cluster.console.topic_groups import TopicGroups, groups_of
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.channels import GrpcChannel, NodeStub
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import within
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.security import Security
 
 MAX_CLIENTS = 32
@@ -44,6 +47,15 @@ class ConsoleAdmin(AsyncAdmin):
         """Return the name of a topic, or "" if it is not known."""
         topics = self._client.routes.table.topics.values()
         return next((topic.name for topic in topics if topic.topic_id == topic_id), "")
+
+    @property
+    def reader(self) -> TopicReader:
+        """Reads messages without a consumer group."""
+        return TopicReader(self._client)
+
+    async def groups_of(self, topic: RoutedTopic) -> TopicGroups:
+        """Return the consumer groups that read the topic. Raises LedgerError."""
+        return await groups_of(self._client, topic)
 
 
 class ConsoleClients:

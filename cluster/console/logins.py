@@ -23,7 +23,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from ledger.access.rules import CLUSTER, Action, Resource, topic_resource
+from ledger.access.rules import CLUSTER, Action, Kind, Resource, topic_resource
 from ledger.broker.access.callers import ANYBODY, Caller
 from ledger.errors import AuthenticationError, PermissionDeniedError
 
@@ -41,6 +41,9 @@ class ConsoleAccess(Protocol):
 
     def may(self, caller: Caller, action: Action, resource: Resource) -> bool:
         """Return whether the caller has a right. Raises AuthenticationError, or UnavailableError."""
+
+    def may_somewhere(self, caller: Caller, action: Action, kind: Kind) -> bool:
+        """Return whether a rule allows the action on some resource of this kind. Raises the same errors."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Visitor:
     def may(self, action: Action, resource: Resource = CLUSTER) -> bool:
         """Return whether the user has a right. Pages leave out what the user may not do."""
         return self.access is None or self.access.may(self.caller, action, resource)
+
+    def may_somewhere(self, action: Action, kind: Kind) -> bool:
+        """Return whether the user has the right on some resource of this kind, such as topics whose names begin with
+        "orders-"."""
+        return self.access is None or self.access.may_somewhere(self.caller, action, kind)
 
     def may_on_topic(self, action: Action, topic: str) -> bool:
         return self.may(action, topic_resource(topic))

@@ -5,9 +5,10 @@ The pages have no inline script and no inline style, and the content security po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -42,6 +43,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters.update(number=number, size=size, moment=moment, ago=ago, rate=rate, duration=duration)
+        self._templates.filters.update(path=path, shards=shards)
         self._templates.globals.update(facts, version=VERSION, proof=proof_input)
 
     def text(self, template: str, **values: Any) -> str:
@@ -58,6 +60,17 @@ class Pages:
 def proof_input(visitor: Visitor) -> Markup:
     """Return the hidden field that every form carries."""
     return Markup('<input type="hidden" name="{}" value="{}">').format(PROOF_FIELD, visitor.proof)
+
+
+def path(name: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(name, safe="")
+
+
+def shards(numbers: Sequence[int]) -> str:
+    """Return the shards of a topic in words, such as "1, 2" or "32 shards"."""
+    distinct = sorted(set(numbers))
+    return ", ".join(map(str, distinct)) if len(distinct) <= 6 else f"{len(distinct)} shards"
 
 
 def number(value: float | None) -> str:

@@ -6,13 +6,15 @@ A node counts from its start, so a restart begins again at 0. A rate is the grow
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 # The history has ten minutes: a point every two seconds.
 MAX_POINTS = 300
 KEEP_EVERY_S = 2.0
+# Of each point, the history has only the topics with the most traffic.
+MAX_TOPICS_OF_POINT = 200
 FIELDS = ("messages_in", "bytes_in", "messages_out", "bytes_out")
 
 
@@ -65,6 +67,8 @@ class Rates:
         # The sums over all topics, a point every `KEEP_EVERY_S`. `points` counts all points that there ever were.
         self.history: deque[TopicRate] = deque(maxlen=MAX_POINTS)
         self.points = 0
+        # The topics of each point of `history` that had traffic.
+        self._of_topics: deque[dict[str, TopicRate]] = deque(maxlen=MAX_POINTS)
         self._counters: dict[tuple[int, str], _Counter] = {}
         self._growth: dict[str, _Growth] = {}
         self._since_s: float | None = None
@@ -96,6 +100,23 @@ class Rates:
         }
         self.total = TopicRate(*(sum(getattr(rate, name) for rate in self.topics.values()) for name in FIELDS))
         self.history.append(self.total)
+        self._of_topics.append(_busiest(self.topics))
         self.points += 1
         self._growth.clear()
         self._since_s = now_s
+
+    def history_of(self, topic: str) -> list[TopicRate]:
+        """Return the history of one topic, with as many points as `history`."""
+        return [point.get(topic, _NOTHING) for point in self._of_topics]
+
+
+_NOTHING = TopicRate()
+
+
+def _busiest(topics: Mapping[str, TopicRate]) -> dict[str, TopicRate]:
+    """Return the topics with traffic, and not more than `MAX_TOPICS_OF_POINT` of them."""
+    busy = {topic: rate for topic, rate in topics.items() if rate != _NOTHING}
+    if len(busy) <= MAX_TOPICS_OF_POINT:
+        return busy
+    order = sorted(busy, key=lambda topic: busy[topic].bytes_in + busy[topic].bytes_out, reverse=True)
+    return {topic: busy[topic] for topic in order[:MAX_TOPICS_OF_POINT]}

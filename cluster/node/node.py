@@ -347,7 +347,12 @@ class Node:
         from cluster.console.pages import ROUTES  # here, because jinja2 and the pages are only for this port
 
         return Console(
-            {"cluster": settings.cluster, "node": settings.node},
+            {
+                "cluster": settings.cluster,
+                "node": settings.node,
+                "retention_hours": settings.retention_hours,
+                "retention_bytes": settings.retention_bytes,
+            },
             self._access.console,
             ConsoleClients(
                 lambda: list((self._addresses() or settings.addresses).values()),

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from cluster.console.console import Route
-from cluster.console.pages import cluster_page, shard_page
+from cluster.console.pages import cluster_page, shard_page, topic_page, topics_page
 
-ROUTES: list[Route] = [*cluster_page.ROUTES, *shard_page.ROUTES]
+ROUTES: list[Route] = [*cluster_page.ROUTES, *shard_page.ROUTES, *topics_page.ROUTES, *topic_page.ROUTES]

@@ -44,6 +44,7 @@ def parts_of(visit: Visit, watch: ClusterWatch) -> dict[str, str]:
             "parts/rates.html",
             total=watch.rates.total,
             points=watch.rates.points,
+            chart="charts/cluster.svg",
         ),
         "nodes": visit.text("parts/nodes.html", rooms=rooms_of(picture)),
         "events": visit.text("parts/events.html", events=picture.events[:MAX_EVENTS]),

@@ -13,7 +13,7 @@ from cluster.node.security.forwarded_callers import NodeCallers
 from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.security.secret_keys import SecretKeyError, SecretKeyFile
 from cluster.node.settings import NodeSettings, SettingsError
-from ledger.access.rules import Action, Resource
+from ledger.access.rules import Action, Kind, Resource
 from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import LOCAL_OPERATOR, Caller
@@ -111,6 +111,11 @@ class ConsoleUsers:
 
     def may(self, caller: Caller, action: Action, resource: Resource) -> bool:
         return self._authorizer.may(caller, action, resource)
+
+    def may_somewhere(self, caller: Caller, action: Action, kind: Kind) -> bool:
+        self._authorizer.check_caller(caller)
+        rules = self._authorizer.access.rules(caller.user)
+        return any(not rule.deny and rule.covers(action) and rule.resource.startswith((kind, "*")) for rule in rules)
 
 
 def _http_rights(
