@@ -22,7 +22,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs metrics-page dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs metrics-page dashboards dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,9 @@ docs: $(VENV)/.docs ## the documents as a site that needs no network: build/site
 
 metrics-page: $(VENV)/.server ## write docs/METRICS.md from the code that reports the metrics
 	$(BIN)/python -m cluster.node.metrics.document docs/METRICS.md
+
+dashboards: $(VENV)/.server ## write the JSON of the Grafana dashboards (deploy/grafana)
+	$(BIN)/python deploy/grafana/generate.py deploy/grafana/dashboards
 
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl

@@ -26,7 +26,7 @@ class NodeProcesses:
         self.fleet = Fleet(directory, nodes, **settings)
         self._processes: dict[int, NodeProcess] = {}
         for node in self.fleet.nodes:
-            self.fleet.override(node, boot_id_file=self._boot_id(node))
+            self.override(node)
             self.boot(node)
 
     async def __aenter__(self) -> NodeProcesses:
@@ -37,6 +37,10 @@ class NodeProcesses:
     ) -> None:
         await asyncio.gather(*(self.kill(node) for node in [*self._processes]))
         await self.fleet.close()
+
+    def override(self, node: int, **settings: Any) -> None:
+        """Use these settings for this node at its next starts."""
+        self.fleet.override(node, boot_id_file=self._boot_id(node), **settings)
 
     @property
     def http(self) -> list[str]:

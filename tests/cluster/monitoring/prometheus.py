@@ -79,9 +79,13 @@ class Prometheus:
     """A Prometheus that runs during an `async with` block. `jobs` are the HTTP addresses of the nodes of each
     cluster."""
 
-    def __init__(self, directory: Path, jobs: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, directory: Path, jobs: Mapping[str, Sequence[str]], security: Mapping[str, Any] | None = None
+    ) -> None:
+        """`security` are further settings of each job."""
         self._directory = directory
         self._jobs = jobs
+        self._security = security or {}
         self._address = f"127.0.0.1:{free_base_port(1)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -149,7 +153,7 @@ class Prometheus:
             config["global"][name] = shorter(config["global"][name], FACTOR)
         job = config["scrape_configs"][0]
         config["scrape_configs"] = [
-            {**job, "job_name": name, "static_configs": [{"targets": [*addresses]}]}
+            {**job, **self._security, "job_name": name, "static_configs": [{"targets": [*addresses]}]}
             for name, addresses in self._jobs.items()
         ]
         self._directory.mkdir(exist_ok=True)
