@@ -90,7 +90,7 @@ def is_of_console(path: str) -> bool:
 def number_in(values: Mapping[str, str], name: str, default: int = 0, *, least: int = 0, most: int = 2**63 - 1) -> int:
     """Return the number with this name, or `default` if there is none. Raises InvalidArgumentError."""
     text = values.get(name, "").strip()
-    if not text:
+    if not text and default >= least:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and least <= int(text) <= most):
         raise InvalidArgumentError(f"{name} = {text[:40]!r} is no number from {least} to {most}")

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from cluster.console.console import Route
-from cluster.console.pages import cluster_page, shard_page, topic_page, topics_page
+from cluster.console.pages import audit_page, cluster_page, operations_page, shard_page, topic_page, topics_page
 
-ROUTES: list[Route] = [*cluster_page.ROUTES, *shard_page.ROUTES, *topics_page.ROUTES, *topic_page.ROUTES]
+ROUTES: list[Route] = [
+    *cluster_page.ROUTES,
+    *shard_page.ROUTES,
+    *topics_page.ROUTES,
+    *topic_page.ROUTES,
+    *operations_page.ROUTES,
+    *audit_page.ROUTES,
+]

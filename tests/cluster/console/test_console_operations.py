@@ -1,0 +1,95 @@
+"""Carries out the operations of the console in a browser: the plan comes first, and the audit log has the user."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+from playwright.sync_api import expect
+
+from ledgermq import Admin
+from tests.cluster.console.conftest import ConsoleCluster, Visit
+
+pytestmark = pytest.mark.real
+
+
+def test_leadership_is_transferred_after_its_plan(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster)
+    page = window.open("/console/operations")
+    window.check_accessible()
+    row = page.get_by_role("region", name="Table of leaders").locator("tbody tr").first
+    link = row.get_by_role("link", name="node ").first
+    target = link.inner_text()
+    link.click()
+    expect(page.get_by_role("heading", level=2).first).to_have_text("What happens")
+    window.check_accessible()
+    page.get_by_role("button", name=f"Transfer to {target}").click()
+    expect(page.get_by_role("status").first).to_contain_text(f"N{target[1:]} leads shard 0")
+
+
+def test_logs_are_held_and_released(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster)
+    page = window.open("/console/operations")
+    page.get_by_label("Name").fill("backup")
+    page.locator("form", has=page.get_by_label("Name")).get_by_role("button").click()
+    page.get_by_role("button", name="Take the hold").click()
+    table = page.get_by_role("region", name="Table of holds")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(table).to_contain_text("backup")
+    window.open("/console/operations/plan/trim?before_ms=1")
+    expect(page.get_by_text("The log is held by")).to_be_visible()
+    window.open("/console/operations")
+    table.get_by_role("link", name="release").first.click()
+    page.get_by_role("button", name="Release it").click()
+    expect(page.get_by_text("No log is held.")).to_be_visible()
+
+
+def test_a_removal_shows_what_is_at_stake(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    page = visit(open_cluster).open("/console/operations")
+    page.get_by_role("link", name="remove").nth(2).click()
+    expect(page.get_by_text("Shard 0: 3 voters become 2; it survives 0 failure(s) (now 1).")).to_be_visible()
+    expect(page.get_by_text("One more failed node stops its writes.").first).to_be_visible()
+    expect(page.get_by_role("button", name="Remove node 3")).to_be_visible()
+
+
+def test_the_audit_log_has_the_user(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(secured_cluster)
+    window.log_in("admin", secured_cluster.password)
+    page = window.page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    window.open("/console/operations/plan/hold?name=mine&hours=1")
+    page.get_by_role("button", name="Take the hold").click()
+    expect(page.get_by_role("region", name="Table of holds")).to_contain_text("mine")
+    window.open("/console/audit?words=HoldLog")
+    expect(page.locator(".event").first).to_contain_text("admin")
+    expect(page.locator(".event").first).to_contain_text("name='mine'")
+    window.check_accessible()
+
+
+def test_a_user_sees_only_operations_that_it_may_do(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    with Admin(secured_cluster.bootstrap, **secured_cluster.client_options) as admin:
+        admin.add_user("watcher", "a password of the test")
+        admin.grant("watcher", "describe", "cluster")
+    window = visit(secured_cluster)
+    window.log_in("watcher", "a password of the test")
+    page = window.page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster dev")
+    window.open("/console/operations")
+    expect(page.get_by_role("region", name="Table of members")).to_be_visible()
+    assert page.get_by_role("link", name="remove").count() == 0
+    assert page.get_by_role("button", name="Show the plan").count() == 0
+    for path in ("/console/operations/plan/remove?node=3", "/console/audit"):
+        window.open(path)
+        expect(page.get_by_role("alert")).to_contain_text("User watcher has no right to administer the cluster")
+
+
+def test_forms_of_other_sites_are_refused(open_cluster: ConsoleCluster) -> None:
+    """Neither a form without the proof of a page, nor one that names another site, is accepted."""
+    for headers in ({}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        form = urllib.parse.urlencode({"name": "stolen", "hours": "1", "proof": "0" * 32}).encode()
+        request = urllib.request.Request(f"{open_cluster.url(1)}/console/operations/hold", form, dict(headers))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        assert refused.value.code == 403
