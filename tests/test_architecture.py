@@ -201,6 +201,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "aiohttp": (
         "cluster/console/",
         "cluster/node/http/http_port.py",
+        "cluster/node/http/deadline.py",
         "cluster/node/http/downloads.py",
         "cluster/node/http/http_rights.py",
         "cluster/node/http/segment_routes.py",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -29,9 +30,13 @@ from ledger.errors import (
 log = logging.getLogger("ledgermq.node.console")
 
 ROOT = "/console"
-# The largest form: a message of 4 MiB, whose characters may be percent-encoded.
+# The largest form of a user: a message of 4 MiB, whose characters may be percent-encoded. `MAX_FORMS` are read at the
+# same time. The form of a login is small, because strangers send it.
 MAX_FORM_BYTES = 16 << 20
-FORM_S = 30.0
+MAX_FORMS = 4
+MAX_LOGIN_BYTES = 8 << 10
+MAX_FIELDS = 200
+FORM_S = 20.0
 # Logins that are computed at the same time, and the wait after a wrong password.
 MAX_LOGINS = 4
 WRONG_S = 0.5
@@ -45,6 +50,7 @@ NAVIGATION = (
     ("operations", "Operations"),
     ("audit", "Audit log"),
 )
+_STATUS_OF_LOGIN = {AuthenticationError: 401, PermissionDeniedError: 403, InvalidArgumentError: 400}
 _STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -146,6 +152,7 @@ class Console:
         self._is_open = is_open
         self._is_secure = is_secure
         self._logging_in = asyncio.Semaphore(MAX_LOGINS)
+        self._reading_forms = asyncio.Semaphore(MAX_FORMS)
         self._routes = routes
 
     def routes(self) -> list[web.RouteDef]:
@@ -199,7 +206,8 @@ class Console:
 
     async def _form(self, request: web.Request, visitor: Visitor) -> dict[str, str]:
         """Return the fields of a form that a page of this visitor has sent. Raises LedgerError."""
-        fields = await _fields(request)
+        async with self._reading_forms:
+            fields = await _fields(request, MAX_FORM_BYTES)
         check_form(visitor, request, fields.pop(PROOF_FIELD, ""))
         return fields
 
@@ -242,7 +250,7 @@ class Console:
         user = ""
         try:
             check_origin(request)
-            fields = await _fields(request)
+            fields = await _fields(request, MAX_LOGIN_BYTES)
             user, password = fields.get("user", "")[:127], fields.get("password", "")[:1_024]
             if self._logging_in.locked():
                 raise UnavailableError("Too many users log in at this moment: try again shortly.")
@@ -250,7 +258,7 @@ class Console:
                 token = await self.clients.login(user, password)
         except LedgerError as error:
             await asyncio.sleep(WRONG_S)
-            status = 401 if isinstance(error, AuthenticationError) else 503
+            status = _STATUS_OF_LOGIN.get(type(error), 503)
             return self.pages.response("login.html", status, error=str(error), user=user, visitor=None)
         response = self._redirect(f"{ROOT}/")
         response.set_cookie(
@@ -287,17 +295,18 @@ class Console:
         return web.Response(body=file.read_bytes(), content_type=kind, charset="utf-8", headers=headers)
 
 
-async def _fields(request: web.Request) -> dict[str, str]:
+async def _fields(request: web.Request, most_bytes: int) -> dict[str, str]:
     """Return the fields of a form. Raises InvalidArgumentError if it is too large, too slow, or no form."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise InvalidArgumentError("The console takes only forms of its own pages.")
+    length = request.content_length
+    if length is None or length > most_bytes:
+        raise InvalidArgumentError(f"The form is larger than {most_bytes:,} bytes, or does not tell its size.")
     try:
         async with asyncio.timeout(FORM_S):
-            posted = await request.post()
+            body = await request.content.readexactly(length)
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
     except TimeoutError as error:
         raise InvalidArgumentError(f"The form was not complete after {FORM_S:.0f} s.") from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise InvalidArgumentError(f"The form is larger than {MAX_FORM_BYTES >> 20} MiB.") from error
-    except (ValueError, LookupError) as error:
+    except (ValueError, asyncio.IncompleteReadError) as error:
         raise InvalidArgumentError("The form cannot be read.") from error
-    return {name: value for name, value in posted.items() if isinstance(value, str)}

@@ -17,6 +17,8 @@ from typing import Protocol
 from aiohttp import web
 
 from cluster.console.page import HEADERS
+from cluster.node.http.deadline import DEADLINE
+from ledger.errors import UnavailableError
 
 # A stream without news sends a comment after this time, so that both sides notice a dead connection.
 QUIET_S = 10.0
@@ -42,15 +44,14 @@ class LiveStreams:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[object]] = set()
 
-    @property
-    def are_full(self) -> bool:
-        return len(self._tasks) >= MAX_STREAMS
-
     async def serve(
         self, request: web.Request, turns: Turns, render: Render, check: Callable[[], object]
     ) -> web.StreamResponse:
         """Send changed parts until the browser leaves, or until `check()` raises LedgerError because the login has
-        ended."""
+        ended. Raises UnavailableError if too many streams are open."""
+        if len(self._tasks) >= MAX_STREAMS:
+            raise UnavailableError(f"{MAX_STREAMS} pages of this node update themselves already: close some of them.")
+        request[DEADLINE].reschedule(None)
         response = web.StreamResponse(
             headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         )

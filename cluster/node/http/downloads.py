@@ -7,7 +7,6 @@ A download holds a thread and an open file while it runs. A client that takes fe
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,14 +14,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from cluster.node.http.deadline import DEADLINE
 from cluster.node.http.http_rights import CALLER
 from cluster.node.places import Places, host_of
 
 RETRY_AFTER_S = 1
 # The time over which the rate of a download is measured, and the longest time in which a client may take no byte.
 WINDOW_S = 30.0
-# The deadline of the whole response, which a download does not have.
-DEADLINE = web.RequestKey("deadline", asyncio.Timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from cluster.address import split_address
-from cluster.console.console import MAX_FORM_BYTES, Console, is_of_console
-from cluster.node.http.downloads import DEADLINE
+from cluster.console.console import Console, is_of_console
+from cluster.node.http.deadline import DEADLINE
 from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.listener import HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
@@ -107,9 +107,7 @@ class HttpPort:
         self._not_ready = not_ready
         self._no_writes = no_writes
         self._segments = segments
-        app = web.Application(
-            middlewares=[in_time] if rights is None else [in_time, rights.middleware], client_max_size=MAX_FORM_BYTES
-        )
+        app = web.Application(middlewares=[in_time] if rights is None else [in_time, rights.middleware])
         self.app = app
         app.add_routes(
             [
@@ -184,8 +182,7 @@ async def in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         async with asyncio.timeout(RESPONSE_S) as deadline:
             request[DEADLINE] = deadline
-            if is_of_console(request.path):
-                deadline.reschedule(None)  # the console has its own limits, and streams without end
+            if is_of_console(request.path):  # which reads forms, in bounds of its own
                 return await _written(await handler(request), request)
             if request.body_exists:
                 refusal = web.Response(status=413, text="requests have no bodies here")
