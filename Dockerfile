@@ -20,9 +20,10 @@ RUN command -v tini >/dev/null || { apt-get update && apt-get install --yes --no
 COPY --from=build /opt/ledgermq /opt/ledgermq
 # No settings stand here: the environment wins over a node's file, which may be mounted.
 # The user is numeric, so that an orchestrator sees that it is not root. A volume that is mounted there begins as its own.
-# /etc/ledgermq is for certificates and secrets, and /authority for the key that signs them (docker-compose.yml).
-RUN mkdir -m 0750 /var/lib/ledgermq && mkdir -m 0700 /etc/ledgermq /authority \
-    && chown 10001:10001 /var/lib/ledgermq /etc/ledgermq /authority
+# For docker-compose.yml: /etc/ledgermq is for certificates and secrets, /authority for the key that signs them, and
+# /monitoring for the password of Prometheus.
+RUN mkdir -m 0750 /var/lib/ledgermq && mkdir -m 0700 /etc/ledgermq /authority /monitoring \
+    && chown 10001:10001 /var/lib/ledgermq /etc/ledgermq /authority /monitoring
 ENV PATH=/opt/ledgermq/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

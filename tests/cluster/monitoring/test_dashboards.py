@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -172,7 +173,8 @@ async def load(nodes: NodeProcesses) -> AsyncIterator[None]:
 @pytest.mark.real
 @pytest.mark.timeout(60)
 async def test_prometheus_scrapes_a_secured_node(tmp_path: Path) -> None:
-    """With TLS and authentication, Prometheus is set up as the comments of prometheus.yml say."""
+    """With TLS and authentication, Prometheus is set up as the comments of prometheus.yml say. The program
+    deploy/monitoring_user.py makes its user, as in docker-compose.yml."""
     needs_prometheus()
     password = tmp_path / "password"
     password.write_text(PASSWORD + "\n")
@@ -180,12 +182,26 @@ async def test_prometheus_scrapes_a_secured_node(tmp_path: Path) -> None:
     fleet = tls_fleet(tmp_path / "fleet", 1, authentication=True, first_administrator_password_file=password)
     security = {
         "scheme": "https",
-        "tls_config": {"ca_file": str(tmp_path / "fleet/ca.pem")},
-        "basic_auth": {"username": "admin", "password_file": str(password)},
+        "tls_config": {"ca_file": str(tmp_path / "ca.pem")},
+        "basic_auth": {"username": "prometheus", "password_file": str(tmp_path / "prometheus.password")},
+    }
+    environment = {
+        "LEDGERMQ_BOOTSTRAP": fleet.address(1),
+        "LEDGERMQ_CA": str(tmp_path / "fleet/ca.pem"),
+        "LEDGERMQ_USER": "admin",
+        "LEDGERMQ_PASSWORD_FILE": str(password),
     }
     jobs = {"ledgermq": [fleet.http(1)]}
     try:
         await fleet.start()
+        passwords = []
+        for _ in range(2):
+            made = await asyncio.create_subprocess_exec(
+                sys.executable, ROOT / "deploy/monitoring_user.py", tmp_path, env={**os.environ, **environment}
+            )
+            assert await made.wait() == 0
+            passwords.append((tmp_path / "prometheus.password").read_text())
+        assert passwords[0] == passwords[1], "a second run changes nothing"
         async with Prometheus(tmp_path / "prometheus", jobs, security) as prometheus:
 
             async def is_scraped() -> bool:
