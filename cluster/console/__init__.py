@@ -15,6 +15,7 @@ user may not do, and the audit log has the user's name. A page leaves out what t
     picture.py      what the nodes have said, as one picture of the cluster
     bars.py         the drawing of a replica's log
     reading.py      reads messages of a queue without a consumer group
+    shown_value.py  shows bytes of strangers as JSON, text or hexadecimal
     topic_groups.py the groups that read a topic
     rates.py        messages and bytes a second, from the counters of the nodes
     live.py         sends changed parts of a page to the browsers, as server-sent events

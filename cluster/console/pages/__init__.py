@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from cluster.console.console import Route
-from cluster.console.pages import audit_page, cluster_page, operations_page, shard_page, topic_page, topics_page
+from cluster.console.pages import (
+    audit_page,
+    cluster_page,
+    messages_page,
+    operations_page,
+    shard_page,
+    topic_page,
+    topics_page,
+)
 
-ROUTES: list[Route] = [
-    *cluster_page.ROUTES,
-    *shard_page.ROUTES,
-    *topics_page.ROUTES,
-    *topic_page.ROUTES,
-    *operations_page.ROUTES,
-    *audit_page.ROUTES,
-]
+_MODULES = (cluster_page, shard_page, topics_page, topic_page, messages_page, operations_page, audit_page)
+ROUTES: list[Route] = [route for module in _MODULES for route in module.ROUTES]
