@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import grpc.aio
 
@@ -25,6 +26,8 @@ from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
 
 log = logging.getLogger("ledgermq.node.console")
+
+T = TypeVar("T")
 
 LOOK_S = 0.5
 # A node that has not answered after this time is shown as silent.
@@ -54,6 +57,9 @@ class ClusterWatch:
         self._watchers = 0
         self._unwatched_s = time.monotonic()
         self._task: asyncio.Task[None] | None = None
+        # What was made of the present picture, by name: all browsers of a user see the same.
+        self._made: dict[str, Any] = {}
+        self._made_in_turn = 0
 
     @property
     def is_idle(self) -> bool:
@@ -70,6 +76,16 @@ class ClusterWatch:
         finally:
             self._watchers -= 1
             self._unwatched_s = time.monotonic()
+
+    def once_a_turn(self, name: str, make: Callable[[], T]) -> T:
+        """Return what `make` makes of the present picture. It is made once, also if several browsers ask."""
+        if self._made_in_turn != self.turn:
+            self._made_in_turn = self.turn
+            self._made.clear()
+        if name not in self._made:
+            self._made[name] = make()
+        made: T = self._made[name]
+        return made
 
     async def next(self, turn: int) -> int:
         """Return the number of the newest picture, when it is newer than `turn`."""

@@ -34,6 +34,7 @@ from cluster.node.node_shards import NodeShards
 from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
 from cluster.node.process.logs import set_up_logging
+from cluster.node.process.recent_log import RecentLog
 from cluster.node.process.stop_signals import stop_requested
 from cluster.node.process.vital import Vital
 from cluster.node.registration import Registration
@@ -104,6 +105,7 @@ class Node:
         *,
         now_ms: Callable[[], int] = now_ms,
         embedded: Vital | None = None,
+        recent_log: RecentLog | None = None,
     ) -> None:
         """Lock the data directory and open the logs of its shards. `now_ms()` is the wall clock of the node. Raise
         StoreError or ShardError if the node cannot open its directory or a log, and SettingsError if it cannot read a
@@ -184,6 +186,8 @@ class Node:
                 self._meters.used_part_of_disk,
                 slow,
                 MessageTraces(shards.replicas, rights, slow.senders),
+                settings.told(),
+                recent_log.lines if recent_log is not None else list,
             ),
         )
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
@@ -480,20 +484,20 @@ class Node:
 
 def run_node(settings: NodeSettings) -> int:
     """Run a node in the foreground until SIGTERM or SIGINT. Return the exit status."""
-    set_up_logging(settings.log_format, settings.log_level)
+    recent_log = set_up_logging(settings.log_format, settings.log_level)
     raise_file_limit()
     try:
-        uvloop.run(serve_until_stopped(settings))
+        uvloop.run(serve_until_stopped(settings, recent_log))
     except (NodeError, SettingsError, ShardError, StoreError) as error:
         log.error("%s", error)
         return 1
     return 0
 
 
-async def serve_until_stopped(settings: NodeSettings) -> None:
+async def serve_until_stopped(settings: NodeSettings, recent_log: RecentLog | None = None) -> None:
     """Run a node until SIGTERM or SIGINT. Raise NodeError, ShardError or StoreError if the node cannot run."""
     stopping = stop_requested()
-    node = Node(settings)
+    node = Node(settings, recent_log=recent_log)
     try:
         await node.start()
         await stopping.wait()

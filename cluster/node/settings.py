@@ -358,6 +358,10 @@ class NodeSettings(BaseSettings):
     # The lowest level of the log lines that are written.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    def told(self) -> str:
+        """Return the settings as JSON, without secrets."""
+        return self.model_dump_json(exclude={"first_administrator_password"}, indent=2)
+
     @property
     def largest_entry_bytes(self) -> int:
         """Return the size in bytes, header included, of the largest entry that a node accepts. `segment_bytes` is

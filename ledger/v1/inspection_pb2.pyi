@@ -141,6 +141,29 @@ class GetAuditLogResponse(_message.Message):
     lines: _containers.RepeatedCompositeFieldContainer[AuditLine]
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., lines: _Optional[_Iterable[_Union[AuditLine, _Mapping]]] = ...) -> None: ...
 
+class GetNodeReportRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetNodeReportResponse(_message.Message):
+    __slots__ = ("error", "settings", "log_lines", "versions")
+    class VersionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    LOG_LINES_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    settings: str
+    log_lines: _containers.RepeatedScalarFieldContainer[str]
+    versions: _containers.ScalarMap[str, str]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., settings: _Optional[str] = ..., log_lines: _Optional[_Iterable[str]] = ..., versions: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class AuditLine(_message.Message):
     __slots__ = ("number", "time_ms", "text")
     NUMBER_FIELD_NUMBER: _ClassVar[int]

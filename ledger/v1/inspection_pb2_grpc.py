@@ -56,6 +56,11 @@ class InspectionStub:
                 request_serializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.FromString,
                 _registered_method=True)
+        self.GetNodeReport = channel.unary_unary(
+                '/ledger.v1.Inspection/GetNodeReport',
+                request_serializer=ledger_dot_v1_dot_inspection__pb2.GetNodeReportRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_inspection__pb2.GetNodeReportResponse.FromString,
+                _registered_method=True)
         self.GetSlowRequests = channel.unary_unary(
                 '/ledger.v1.Inspection/GetSlowRequests',
                 request_serializer=ledger_dot_v1_dot_slow__requests__pb2.GetSlowRequestsRequest.SerializeToString,
@@ -99,6 +104,13 @@ class InspectionServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetNodeReport(self, request, context):
+        """Returns what a support bundle has of the node: its settings without secrets, and the newest lines of its log.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSlowRequests(self, request, context):
         """Returns the slow requests that the node keeps, and the parts of their time.
         """
@@ -135,6 +147,11 @@ def add_InspectionServicer_to_server(servicer, server):
                     servicer.GetAuditLog,
                     request_deserializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.SerializeToString,
+            ),
+            'GetNodeReport': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetNodeReport,
+                    request_deserializer=ledger_dot_v1_dot_inspection__pb2.GetNodeReportRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_inspection__pb2.GetNodeReportResponse.SerializeToString,
             ),
             'GetSlowRequests': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSlowRequests,
@@ -255,6 +272,33 @@ class Inspection:
             '/ledger.v1.Inspection/GetAuditLog',
             ledger_dot_v1_dot_inspection__pb2.GetAuditLogRequest.SerializeToString,
             ledger_dot_v1_dot_inspection__pb2.GetAuditLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetNodeReport(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Inspection/GetNodeReport',
+            ledger_dot_v1_dot_inspection__pb2.GetNodeReportRequest.SerializeToString,
+            ledger_dot_v1_dot_inspection__pb2.GetNodeReportResponse.FromString,
             options,
             channel_credentials,
             insecure,

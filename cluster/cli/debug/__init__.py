@@ -2,4 +2,5 @@
 
 command.py  the click group
 slow.py     `ledgermq debug slow`
+bundle.py   `ledgermq debug bundle`
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cluster.cli.debug.bundle import bundle
 from cluster.cli.debug.slow import slow
 
 
@@ -12,4 +13,5 @@ def debug() -> None:
     """Look for the cause of a problem."""
 
 
-debug.add_command(slow)
+for command in (slow, bundle):
+    debug.add_command(command)

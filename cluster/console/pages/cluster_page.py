@@ -31,7 +31,10 @@ async def live(visit: Visit) -> web.StreamResponse:
     watch = await visit.watch()
     with watch.watched():
         return await visit.console.streams.serve(
-            visit.request, watch, lambda: parts_of(visit, watch), lambda: visit.require("describe")
+            visit.request,
+            watch,
+            lambda: watch.once_a_turn("cluster", lambda: parts_of(visit, watch)),
+            lambda: visit.require("describe"),
         )
 
 
@@ -63,12 +66,14 @@ def rooms_of(picture: Picture) -> list[tuple[str, list[SeenNode]]]:
 async def chart(visit: Visit) -> web.StreamResponse:
     """Return the messages a second of the whole cluster, as an image."""
     visit.require("describe")
-    rates = (await visit.watch()).rates
+    watch = await visit.watch()
+    rates = watch.rates
     lines = {
         "sent": [rate.messages_in for rate in rates.history],
         "received": [rate.messages_out for rate in rates.history],
     }
-    return web.Response(body=rate_chart(lines, KEEP_EVERY_S), content_type="image/svg+xml", headers=HEADERS)
+    image = watch.once_a_turn("chart of the cluster", lambda: rate_chart(lines, KEEP_EVERY_S))
+    return web.Response(body=image, content_type="image/svg+xml", headers=HEADERS)
 
 
 ROUTES = [

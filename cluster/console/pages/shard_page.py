@@ -82,7 +82,10 @@ async def live(visit: Visit) -> web.StreamResponse:
     watch = await visit.watch()
     with watch.watched():
         return await visit.console.streams.serve(
-            visit.request, watch, lambda: parts_of(visit, watch, number), lambda: visit.require("describe")
+            visit.request,
+            watch,
+            lambda: watch.once_a_turn(f"shard {number}", lambda: parts_of(visit, watch, number)),
+            lambda: visit.require("describe"),
         )
 
 

@@ -11,30 +11,37 @@ from typing import Literal
 
 import structlog
 
+from cluster.node.process.recent_log import RecentLog
 
-def set_up_logging(form: Literal["text", "json"], level: str) -> None:
-    """Send all log records of this process to standard error. Replace all earlier handlers of the root logger."""
+
+def set_up_logging(form: Literal["text", "json"], level: str) -> RecentLog:
+    """Send all log records of this process to standard error. Replace all earlier handlers of the root logger. Return
+    the newest lines."""
     renderer: structlog.types.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()
     else:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_level=False)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[
-                structlog.stdlib.add_log_level,
-                structlog.stdlib.add_logger_name,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.format_exc_info,
-                _without_false_lines,
-            ],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-        )
-    )
+    handler, recent = logging.StreamHandler(sys.stderr), RecentLog()
+    recent.setFormatter(_formatter(structlog.dev.ConsoleRenderer(colors=False, pad_level=False)))
+    handler.setFormatter(_formatter(renderer))
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = [handler, recent]
     root.setLevel(level.upper())
+    return recent
+
+
+def _formatter(renderer: structlog.types.Processor) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _without_false_lines,
+        ],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+    )
 
 
 def _without_false_lines(_: object, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

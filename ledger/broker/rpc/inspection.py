@@ -6,7 +6,8 @@ all nodes side by side show whether the replicas agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ledger.broker.access.audit import AuditLog
@@ -19,6 +20,7 @@ from ledger.broker.rpc.trace_wire import MessageTraces
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.errors import InvalidArgumentError
 from ledger.v1 import inspection_pb2, inspection_pb2_grpc, message_trace_pb2, slow_requests_pb2
+from ledger.version import VERSION
 from store import Header
 
 # The most entries of one answer.
@@ -48,6 +50,9 @@ class Inspected:
     disk_use_ratio: Callable[[], float]
     slow: SlowRequests
     traces: MessageTraces
+    # The settings of the node as JSON, without secrets, and the newest lines of its log.
+    settings: str = "{}"
+    log_lines: Callable[[], Sequence[str]] = list
 
 
 class InspectionService(RefusingService, inspection_pb2_grpc.InspectionServicer):
@@ -118,6 +123,16 @@ class InspectionService(RefusingService, inspection_pb2_grpc.InspectionServicer)
     ) -> None:
         with storage_checked("this node cannot read its log"):
             await self._inspected.traces.put(request, response)
+
+    @answers(inspection_pb2.GetNodeReportResponse)
+    async def GetNodeReport(  # noqa: N802
+        self, request: inspection_pb2.GetNodeReportRequest, response: inspection_pb2.GetNodeReportResponse
+    ) -> None:
+        response.settings = self._inspected.settings
+        response.log_lines.extend(self._inspected.log_lines())
+        response.versions["ledgermq"] = VERSION
+        response.versions["python"] = platform.python_version()
+        response.versions["system"] = platform.platform()
 
 
 def headers(replica: BrokerReplica, last: int, count: int) -> list[Header]:

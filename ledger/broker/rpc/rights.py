@@ -176,6 +176,7 @@ _OF_INSPECTION = {
     "ListEntries": Needed(rights=_cluster("describe")),
     "GetTraffic": Needed(rights=_cluster("describe")),
     "GetAuditLog": Needed(rights=_cluster("administer")),
+    "GetNodeReport": Needed(rights=_cluster("administer")),
 }
 _OF_TRANSACTIONS = {
     # A node asks for a dead-letter topic that was deleted.

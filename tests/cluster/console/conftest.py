@@ -61,8 +61,8 @@ class ConsoleCluster:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser for one module. Playwright's event loop runs in the thread of the tests until the browser is closed, so a
-    module with this fixture has no asynchronous tests."""
+    """A browser for one module. Playwright's event loop runs in the thread of the tests until the browser is closed, so
+    a module with this fixture has no asynchronous tests."""
     with launched() as browser:
         yield browser
 
