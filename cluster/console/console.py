@@ -55,6 +55,8 @@ NAVIGATION = (
     ("audit", "Audit log"),
 )
 _STATUS_OF_LOGIN = {AuthenticationError: 401, PermissionDeniedError: 403, InvalidArgumentError: 400}
+# The colours, which the reports have too.
+PALETTE = "palette.css"
 _STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -307,7 +309,8 @@ class Console:
     async def _static(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         kind = _STATIC_TYPES.get(name[name.rfind(".") :])
-        file = resources.files("cluster.console") / "static" / name
+        of_reports = resources.files("ledger.report") / name
+        file = of_reports if name == PALETTE else resources.files("cluster.console") / "static" / name
         if kind is None or not file.is_file():
             return await self._unknown(request)
         headers = {**HEADERS, "Cache-Control": "max-age=300"}

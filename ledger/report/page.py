@@ -11,11 +11,14 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from ledger.report.neighbours import link_neighbours
+
 
 def write_page(path: Path, package: str, **values: Any) -> Path:
     """Fill the template `page.html` of `package` with the values, write the page to `path`, and return `path`.
-    Raises OSError."""
+    Link the page with the reports beside it. Raises OSError."""
     loader = ChoiceLoader([PackageLoader(package, "."), PackageLoader("ledger.report", ".")])
     environment = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
     path.write_text(environment.get_template("page.html").render(values), encoding="utf-8")
+    link_neighbours(path)
     return path

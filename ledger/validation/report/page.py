@@ -6,6 +6,7 @@ leaves out.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ PICTURES = 16
 ROWS = 500
 # Of each shard.
 NOTES = 50
+# The scheme, host and port of a node, in the source of a replica.
+_NODE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
 _MEANINGS = (
     "everything that was looked at is as it must be",
     "what is committed is damaged, differs, or is missing",
@@ -40,12 +43,19 @@ def write_page(report: ValidationReport, directory: Path) -> Path:
         report=report,
         meaning=_MEANINGS[report.status],
         figures=_figures(report),
+        console_page=console_page,
         acknowledged=acknowledged_sentence(report),
         shards=[_shard(report, shard, is_drawn=shard.shard in drawn) for shard in report.shards],
         rows=rows,
         more=report.violation_count - len(rows),
         only_counted=only_counted(report),
     )
+
+
+def console_page(source: str, shard: int) -> str:
+    """Return the page of the node's console about this shard, or "" if the source is no node that runs."""
+    found = _NODE.match(source)
+    return f"{found[0]}/console/shards/{shard}" if found else ""
 
 
 def _drawn(report: ValidationReport) -> set[int]:

@@ -66,6 +66,19 @@ def test_a_page_is_its_blocks_in_the_frame_and_its_values_are_escaped(package: s
     assert "http" not in page, "a page loads nothing"
 
 
+def test_reports_beside_each_other_are_linked_both_ways(package: str, tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "se cond").mkdir()
+    (tmp_path / "first" / "notes.html").write_text("<title>mine</title>", encoding="utf-8")
+    first = write_page(tmp_path / "first" / "report.html", package, name="one <b>")
+    second = write_page(tmp_path / "se cond" / "index.html", package, name="two")
+    write_page(second, package, name="two again")
+    assert '<a href="../se%20cond/index.html">two again</a>' in first.read_text(encoding="utf-8")
+    assert '<a href="../first/report.html">one &lt;b&gt;</a>' in second.read_text(encoding="utf-8")
+    assert second.read_text(encoding="utf-8").count("<a href") == 1
+    assert (tmp_path / "first" / "notes.html").read_text(encoding="utf-8") == "<title>mine</title>"
+
+
 def test_a_value_that_is_missing_is_an_error_and_not_an_empty_place(package: str, tmp_path: Path) -> None:
     with pytest.raises(UndefinedError, match="name"):
         write_page(tmp_path / "out.html", package)

@@ -17,7 +17,7 @@ pytest.importorskip("jinja2")
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.report.marks import marks_of, without_place
-from ledger.validation.report.page import PICTURES, ROWS, write_page
+from ledger.validation.report.page import PICTURES, ROWS, console_page, write_page
 from ledger.validation.report.plots import REPLICAS_DRAWN, draw, names_of
 from ledger.validation.report.report import COURSE_POINTS, ValidationReport
 from ledger.validation.validate import validate
@@ -175,3 +175,16 @@ def test_replicas_of_the_same_node_are_told_apart(cluster: StoppedCluster) -> No
     replica = judged(cluster).shards[0].replicas[0]
     assert names_of([replica, replace(replica, source="copy")]) == [names_of([replace(replica, node=None)])[0], "copy"]
     assert names_of([replica]) == ["node 1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "page"),
+    [
+        ("http://127.0.0.1:9872/shards/3", "http://127.0.0.1:9872/console/shards/3"),
+        ("https://[::1]:9872/shards/3", "https://[::1]:9872/console/shards/3"),
+        ("/var/lib/ledgermq/shard-3", ""),
+        ("javascript:alert(1)//http://x", ""),
+    ],
+)
+def test_the_replica_of_a_running_node_is_linked_to_its_console(source: str, page: str) -> None:
+    assert console_page(source, 3) == page
