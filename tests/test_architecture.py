@@ -179,7 +179,7 @@ RIM_OF_RAFT = (
 )
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
-    "pyarrow": ("ledger/spark/",),
+    "pyarrow": ("ledger/spark/", "cluster/console/message_files.py"),
     "matplotlib": ("ledger/report/figures.py", "ledger/validation/report/plots.py", "chaos/live/report/plots.py"),
     "jinja2": ("ledger/report/page.py", "cluster/console/page.py"),
     "pygal": ("cluster/console/charts.py",),

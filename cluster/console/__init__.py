@@ -15,6 +15,10 @@ user may not do, and the audit log has the user's name. A page leaves out what t
     picture.py      what the nodes have said, as one picture of the cluster
     bars.py         the drawing of a replica's log
     reading.py      reads messages of a queue without a consumer group
+    tail.py         follows the newest messages of a topic
+    new_message.py  makes a test message of a form
+    message_files.py    the files of downloads: JSON lines and Parquet
+    places.py       bounds how many pages read messages at the same time
     shown_value.py  shows bytes of strangers as JSON, text or hexadecimal
     topic_groups.py the groups that read a topic
     rates.py        messages and bytes a second, from the counters of the nodes

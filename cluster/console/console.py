@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from cluster.console.clients import LOGIN_MS, ConsoleAdmin, ConsoleClients
 from cluster.console.live import LiveStreams
 from cluster.console.logins import COOKIE, PROOF_FIELD, ConsoleAccess, Logins, Visitor, check_form, check_origin
 from cluster.console.page import HEADERS, Pages
+from cluster.console.places import WorkPlaces
 from cluster.console.watch import ClusterWatch, Watches
 from ledger.access.rules import CLUSTER, Action
 from ledger.errors import (
@@ -38,9 +38,10 @@ MAX_FORMS = 4
 MAX_LOGIN_BYTES = 8 << 10
 MAX_FIELDS = 200
 FORM_S = 20.0
-# Requests that read messages at the same time, and how long another one waits.
+# Requests that read or send messages, and downloads, at the same time; and how long another one waits.
 MAX_READS = 8
-READ_WAIT_S = 5.0
+MAX_DOWNLOADS = 3
+PLACE_WAIT_S = 5.0
 # Logins that are computed at the same time, and the wait after a wrong password.
 MAX_LOGINS = 4
 WRONG_S = 0.5
@@ -159,7 +160,8 @@ class Console:
         self._is_secure = is_secure
         self._logging_in = asyncio.Semaphore(MAX_LOGINS)
         self._reading_forms = asyncio.Semaphore(MAX_FORMS)
-        self._reads = asyncio.Semaphore(MAX_READS)
+        self.reads = WorkPlaces(MAX_READS, PLACE_WAIT_S, "pages that read or send messages")
+        self.downloads = WorkPlaces(MAX_DOWNLOADS, PLACE_WAIT_S, "downloads of messages")
         self._routes = routes
 
     def routes(self) -> list[web.RouteDef]:
@@ -175,20 +177,6 @@ class Console:
         found.extend(web.route(route.method, route.path, self._handler(route)) for route in self._routes)
         found.append(web.get(f"{ROOT}/{{rest:.*}}", self._unknown))
         return found
-
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
-        """Wait for one of the places of requests that read or send messages, which bound the memory for messages.
-        Raises UnavailableError."""
-        try:
-            async with asyncio.timeout(READ_WAIT_S):
-                await self._reads.acquire()
-        except TimeoutError as error:
-            raise UnavailableError("Too many pages read messages at this moment: try again shortly.") from error
-        try:
-            yield
-        finally:
-            self._reads.release()
 
     async def close(self) -> None:
         await self.streams.close()

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from aiohttp import web
@@ -38,6 +39,20 @@ class Turns(Protocol):
         """Return the number of the newest turn, when it is newer than `turn`."""
 
 
+class EventStream:
+    """One open stream. Its methods raise ConnectionError or TimeoutError if the browser has left."""
+
+    def __init__(self, response: web.StreamResponse) -> None:
+        self.response = response
+
+    async def send(self, event: str, data: object) -> None:
+        """Send an event, whose data are written as JSON."""
+        await written(self.response.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()))
+
+    async def keep_alive(self) -> None:
+        await written(self.response.write(b": still here\n\n"))
+
+
 class LiveStreams:
     """The open streams of one node."""
 
@@ -49,6 +64,14 @@ class LiveStreams:
     ) -> web.StreamResponse:
         """Send changed parts until the browser leaves, or until `check()` raises LedgerError because the login has
         ended. Raises UnavailableError if too many streams are open."""
+        async with self.opened(request) as stream:
+            await _send_news(stream, turns, render, check)
+        return stream.response
+
+    @asynccontextmanager
+    async def opened(self, request: web.Request) -> AsyncIterator[EventStream]:
+        """Open a stream, which ends when the block ends or when the browser leaves. Raises UnavailableError if too many
+        streams are open."""
         if len(self._tasks) >= MAX_STREAMS:
             raise UnavailableError(f"{MAX_STREAMS} pages of this node update themselves already: close some of them.")
         request[DEADLINE].reschedule(None)
@@ -60,31 +83,11 @@ class LiveStreams:
         assert task is not None, "a request is served by a task"
         self._tasks.add(task)
         try:
-            await self._send_news(response, turns, render, check)
+            yield EventStream(response)
         except (ConnectionError, TimeoutError):
             pass  # the browser has left
         finally:
             self._tasks.discard(task)
-        return response
-
-    async def _send_news(
-        self, response: web.StreamResponse, turns: Turns, render: Render, check: Callable[[], object]
-    ) -> None:
-        sent: dict[str, str] = {}
-        turn = -1
-        while True:
-            check()
-            try:
-                async with asyncio.timeout(QUIET_S):
-                    turn = await turns.next(turn)
-            except TimeoutError:
-                await _written(response.write(b": still here\n\n"))
-                continue
-            parts = dict(render())
-            news = {name: html for name, html in parts.items() if sent.get(name) != html}
-            if news:
-                sent |= news
-                await _written(response.write(f"event: parts\ndata: {json.dumps(news)}\n\n".encode()))
 
     async def close(self) -> None:
         tasks = list(self._tasks)
@@ -93,7 +96,25 @@ class LiveStreams:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _written(writing: Awaitable[None]) -> None:
+async def _send_news(stream: EventStream, turns: Turns, render: Render, check: Callable[[], object]) -> None:
+    sent: dict[str, str] = {}
+    turn = -1
+    while True:
+        check()
+        try:
+            async with asyncio.timeout(QUIET_S):
+                turn = await turns.next(turn)
+        except TimeoutError:
+            await stream.keep_alive()
+            continue
+        parts = dict(render())
+        news = {name: html for name, html in parts.items() if sent.get(name) != html}
+        if news:
+            sent |= news
+            await stream.send("parts", news)
+
+
+async def written(writing: Awaitable[None]) -> None:
     """Raises TimeoutError if the browser takes nothing."""
     async with asyncio.timeout(WRITE_S):
         await writing

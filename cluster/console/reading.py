@@ -7,7 +7,7 @@ Batches are decoded in a thread, so that a large batch does not stop the node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -136,9 +136,14 @@ class TopicReader:
         messages = await asyncio.to_thread(_messages, topic, queue, given.batches)
         return messages, given.next_offset, sum(len(batch.body) for batch in given.batches)
 
+    async def between(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
+        """Return messages from `offset` to before `end`, as many as one fetch has. Raises LedgerError."""
+        messages, _, _ = await self._fetched(topic, queue, offset, FETCH_BYTES)
+        return [one for one in messages if offset <= one.offset < end]
+
     async def stretch(
         self, topic: RoutedTopic, queue: int, offset: int, end: int, max_messages: int, max_bytes: int
-    ) -> AsyncIterator[list[Message]]:
+    ) -> AsyncGenerator[list[Message]]:
         """Yield the messages of a queue from `offset` to before `end`, until `max_messages` messages or about
         `max_bytes` bytes of values. Raises LedgerError."""
         there = await self.offsets_of(topic, queue)

@@ -6,12 +6,26 @@ from cluster.console.console import Route
 from cluster.console.pages import (
     audit_page,
     cluster_page,
+    download_page,
     messages_page,
     operations_page,
+    send_page,
     shard_page,
+    tail_page,
     topic_page,
     topics_page,
 )
 
-_MODULES = (cluster_page, shard_page, topics_page, topic_page, messages_page, operations_page, audit_page)
+_MODULES = (
+    cluster_page,
+    shard_page,
+    topics_page,
+    topic_page,
+    messages_page,
+    tail_page,
+    send_page,
+    download_page,
+    operations_page,
+    audit_page,
+)
 ROUTES: list[Route] = [route for module in _MODULES for route in module.ROUTES]

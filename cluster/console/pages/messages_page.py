@@ -53,7 +53,7 @@ async def browse(visit: Visit) -> web.StreamResponse:
     name = named(visit)
     check(visit, "subscribe", name)
     key = visit.request.query.get("key", "")[:MAX_KEY_CHARACTERS]
-    async with visit.console.reading():
+    async with visit.console.reads.one():
         admin = await visit.admin()
         topic = await admin.reader.topic(name)
         if key:
@@ -154,7 +154,7 @@ def time_of(text: str) -> int:
 async def show(visit: Visit) -> web.StreamResponse:
     name, queue, offset = place_of(visit)
     form = visit.request.query.get("form", "")
-    async with visit.console.reading():
+    async with visit.console.reads.one():
         admin = await visit.admin()
         message = await _message(admin, name, queue, offset)
         value = await asyncio.to_thread(shown_value, message.value, form)
@@ -196,7 +196,7 @@ async def _trace(admin: ConsoleAdmin, message: Message) -> tuple[MessageTrace | 
 async def raw(visit: Visit) -> web.StreamResponse:
     """Return the bytes of the value as a file, which no browser shows as a page."""
     name, queue, offset = place_of(visit)
-    async with visit.console.reading():
+    async with visit.console.reads.one():
         message = await _message(await visit.admin(), name, queue, offset)
     headers = {**HEADERS, "Content-Disposition": attachment(f"{name}-{queue}-{offset}.bin")}
     return web.Response(body=message.value, content_type="application/octet-stream", headers=headers)

@@ -3,12 +3,15 @@
 "use strict";
 
 function follow(element) {
-  const stream = new EventSource(element.dataset.live);
+  const stream = element.stream = new EventSource(element.dataset.live);
   const silence = document.getElementById("connection");
-  stream.addEventListener("open", () => { silence.hidden = true; });
+  stream.addEventListener("open", () => {
+    silence.hidden = true;
+    element.querySelector("#lines")?.replaceChildren();  // each stream begins with the newest lines
+  });
   stream.addEventListener("error", () => {
     silence.hidden = false;
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { stream.close(); follow(element); }, 1000);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (element.stream === stream) follow(element); }, 1000);
   });
   stream.addEventListener("parts", (event) => {
     silence.hidden = true;
@@ -48,6 +51,15 @@ document.addEventListener("keydown", (event) => {
   if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "g") { afterG = Date.now(); return; }
   if (event.key in pages && Date.now() - afterG < 1500) location.assign(`/console/${pages[event.key]}`);
+});
+
+// A button that stops the updates of an element, and starts them again.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-pause]");
+  if (!button) return;
+  const element = document.getElementById(button.dataset.pause);
+  if (element.stream) { element.stream.close(); element.stream = null; } else follow(element);
+  [button.textContent, button.dataset.other] = [button.dataset.other, button.textContent];
 });
 
 document.addEventListener("submit", (event) => {
