@@ -2,8 +2,8 @@
 
 In the directory are then `ca.pem` and `prometheus.password`, and the cluster has the user `prometheus` with this
 password and no right but `describe` on the cluster. The environment says how to reach the cluster as an administrator
-(LEDGERMQ_BOOTSTRAP, LEDGERMQ_CA, LEDGERMQ_USER, LEDGERMQ_PASSWORD_FILE). The program can run again and again: an existing
-password stays.
+(LEDGERMQ_BOOTSTRAP, LEDGERMQ_CA, LEDGERMQ_USER, LEDGERMQ_PASSWORD_FILE). The program can run again and again: an
+existing password stays.
 """
 
 from __future__ import annotations
