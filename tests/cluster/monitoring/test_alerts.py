@@ -196,8 +196,6 @@ async def test_disks_that_fail(tmp_path: Path) -> None:
             for each in (slow, failed, full):
                 await each.ready()
             topics = {each: await each.fleet.create_topic() for each in (slow, failed, full)}
-            async with AsyncProducer(full.bootstrap) as producer:
-                await producer.send("topic", b"late", delay=timedelta(seconds=12))
             slow.trigger(1).write_text("0.8")
             failed.trigger(1).write_text("")
             sent = 0
@@ -211,7 +209,12 @@ async def test_disks_that_fail(tmp_path: Path) -> None:
             async def fill() -> None:
                 disk.run(f'{FULL} || head -c 1M /dev/zero >> "$0/filler"')
 
+            async def remind() -> None:
+                await producer.send("topic", b"late", delay=timedelta(seconds=5))  # the last ones cannot be delivered
+
             async with (
+                AsyncProducer(full.bootstrap, delivery_timeout_ms=2_000) as producer,
+                repeated(remind, 0.5),
                 repeated(fill, 0.2),
                 repeated(lambda: send(slow), 0.1),
                 repeated(lambda: send(failed), 1.0),
