@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from ledger.client.records import NodeStatus
 from raft.cluster_clock import TOLERANCE_MS
 
+# The leaders of more shards are only counted.
+MOST_NAMED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRow:
@@ -137,6 +140,8 @@ def health_of_one(node: NodeStatus) -> Health:
 def _who_leads(leaders: list[ReplicaRow]) -> str:
     if len(leaders) == 1:
         return f"node {leaders[0].node} leads in term {leaders[0].term}"
+    if len(leaders) > MOST_NAMED:
+        return f"all {len(leaders)} shards have leaders"
     return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
 
 

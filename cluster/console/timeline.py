@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster.console.picture import SeenEvent
+from cluster.console.picture import SeenEvent, SeenReplica
 
 WIDTH = 1000.0
 SPAN_MS = 10 * 60_000
@@ -48,17 +48,20 @@ class Timeline:
     lanes: tuple[Lane, ...]
 
 
-def timeline_of(events: Sequence[SeenEvent], nodes: Sequence[int], now_ms: int) -> Timeline:
-    """Return the elections of the last `SPAN_MS`. `events` are those of one shard, in any order."""
+def timeline_of(events: Sequence[SeenEvent], replicas: Sequence[SeenReplica], now_ms: int) -> Timeline:
+    """Return the elections of the last `SPAN_MS`. `events` are those of one shard, in any order. A replica without a
+    known change of role has had its present role all the time."""
     since_ms = now_ms - SPAN_MS
-    return Timeline(since_ms, tuple(_lane(events, node, since_ms, now_ms) for node in nodes))
+    return Timeline(since_ms, tuple(_lane(events, replica, since_ms, now_ms) for replica in replicas))
 
 
-def _lane(events: Sequence[SeenEvent], node: int, since_ms: int, now_ms: int) -> Lane:
-    own = sorted((event for event in events if event.node == node), key=lambda event: (event.time_ms, event.number))
+def _lane(events: Sequence[SeenEvent], replica: SeenReplica, since_ms: int, now_ms: int) -> Lane:
+    own = sorted(
+        (event for event in events if event.node == replica.node), key=lambda event: (event.time_ms, event.number)
+    )
     changes = [event for event in own if event.kind == "role"]
-    ends = [*(event.time_ms for event in changes[1:]), now_ms]
-    spans = []
+    ends = [*(event.time_ms for event in changes[1:]), now_ms] if changes else []
+    spans = [] if changes else [RoleSpan(replica.status.role, replica.status.term, 0.0, WIDTH)]
     for change, end_ms in zip(changes, ends, strict=True):
         x, end = _place(change.time_ms, since_ms), _place(end_ms, since_ms)
         if end > 0:
@@ -68,7 +71,7 @@ def _lane(events: Sequence[SeenEvent], node: int, since_ms: int, now_ms: int) ->
         for event in own
         if event.kind == "vote" and event.time_ms >= since_ms
     )
-    return Lane(node, tuple(spans), votes)
+    return Lane(replica.node, tuple(spans), votes)
 
 
 def _place(time_ms: int, since_ms: int) -> float:

@@ -34,7 +34,7 @@ LOOK_S = 0.5
 ANSWER_S = 1.0
 LINGER_S = 10.0
 # How many events of all nodes are kept.
-MAX_EVENTS = 400
+MAX_EVENTS = 4_000
 
 
 class ClusterWatch:
@@ -53,6 +53,8 @@ class ClusterWatch:
         # By node: the run whose events were read, and the number of the last one.
         self._read: dict[int, tuple[int, int]] = {}
         self._events: deque[SeenEvent] = deque(maxlen=MAX_EVENTS)
+        # The same, the newest first; None if there are new ones.
+        self._newest: tuple[SeenEvent, ...] | None = None
         self._news = asyncio.Condition()
         self._watchers = 0
         self._unwatched_s = time.monotonic()
@@ -121,8 +123,9 @@ class ClusterWatch:
         await asyncio.gather(*(self._ask(admin, node) for node in reachable))
         self._known |= {node.node: node for node in reachable}
         self.rates.looked(time.monotonic())
-        events = sorted(self._events, key=lambda event: event.time_ms, reverse=True)
-        self.picture = picture_of(self._now_ms(), nodes, self._known, admin.rooms, self._disk_use, events)
+        if self._newest is None:
+            self._newest = tuple(sorted(self._events, key=lambda event: event.time_ms, reverse=True))
+        self.picture = picture_of(self._now_ms(), nodes, self._known, admin.rooms, self._disk_use, self._newest)
 
     async def _ask(self, admin: ConsoleAdmin, node: NodeStatus) -> None:
         """Read the events and the counters of one node. A node that does not answer is asked again in the next turn."""
@@ -148,6 +151,8 @@ class ClusterWatch:
                     event.subject,
                 )
             )
+        if news.events:
+            self._newest = None
         last = news.events[-1].number if news.events else (after if run == news.run else 0)
         self._read[node.node] = (news.run, last)
         self._disk_use[node.node] = traffic.disk_use_ratio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import groupby
 
 from aiohttp import web
@@ -50,6 +51,7 @@ def parts_of(visit: Visit, watch: ClusterWatch) -> dict[str, str]:
             chart="charts/cluster.svg",
         ),
         "nodes": visit.text("parts/nodes.html", rooms=rooms_of(picture)),
+        "map": _map(visit, picture),
         "events": visit.text("parts/events.html", events=picture.events[:MAX_EVENTS]),
     }
     for shard in picture.shards:
@@ -61,6 +63,32 @@ def rooms_of(picture: Picture) -> list[tuple[str, list[SeenNode]]]:
     """Return the nodes by machine room."""
     nodes = sorted(picture.nodes, key=lambda node: (node.room, node.node))
     return [(room, list(members)) for room, members in groupby(nodes, key=lambda node: node.room)]
+
+
+def _map(visit: Visit, picture: Picture) -> str:
+    """Return the map of shards and nodes. A cluster with one shard needs none."""
+    columns = len(picture.shards)
+    return visit.text("parts/map.html", rows=map_of(picture), columns=columns) if columns > 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class MapCell:
+    """A replica on the map: the column of its shard, its role, and what is wrong with it."""
+
+    column: int
+    shard: int
+    role: str
+    marks: str
+
+
+def map_of(picture: Picture) -> list[tuple[SeenNode, list[MapCell]]]:
+    """Return a row for each node, with a cell for each of its replicas."""
+    cells: dict[int, list[MapCell]] = {node.node: [] for node in picture.nodes}
+    for column, shard in enumerate(picture.shards):
+        for replica in shard.replicas:
+            cell = MapCell(column, shard.shard, replica.role, ", ".join(replica.marks))
+            cells.setdefault(replica.node, []).append(cell)
+    return [(node, cells[node.node]) for room in rooms_of(picture) for node in room[1]]
 
 
 async def chart(visit: Visit) -> web.StreamResponse:

@@ -95,7 +95,7 @@ def parts_of(visit: Visit, watch: ClusterWatch, number: int) -> dict[str, str]:
     if shard is None:
         return {}
     events = [event for event in watch.picture.events if event.shard == number]
-    timeline: Timeline = timeline_of(events, [replica.node for replica in shard.replicas], watch.picture.time_ms)
+    timeline: Timeline = timeline_of(events, shard.replicas, watch.picture.time_ms)
     return {
         "shard": visit.text("parts/shard.html", shard=shard, bars=bars_of(shard), alone=True),
         "replicas": visit.text("parts/replicas.html", shard=shard),

@@ -54,6 +54,10 @@ class ConsoleCluster:
     def restart(self, node: int) -> None:
         self.beside(lambda: self._cluster.restart(node))
 
+    def log_file(self, node: int, shard: int) -> Path:
+        """Return the first file of the log of a replica."""
+        return min((self._cluster.node(node).data / f"shard-{shard}" / "log").iterdir())
+
     def purge(self) -> None:
         self.beside(self._cluster.purge)
         self._thread.shutdown()

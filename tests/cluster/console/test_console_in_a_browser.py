@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import urllib.error
 import urllib.request
@@ -78,6 +79,23 @@ def test_a_page_survives_a_restart_of_its_node(open_cluster: ConsoleCluster, vis
     expect(gone).to_be_hidden()
     expect(page.locator(".verdict")).to_contain_text("healthy")
     window.complaints.clear()  # the browser reports the stream that broke
+
+
+def test_damage_and_its_repair_are_shown_with_file_and_entries(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    node = next(node for node in (1, 2, 3) if node != open_cluster.leader())
+    open_cluster.kill(node)
+    file = open_cluster.log_file(node, 0)
+    with file.open("r+b") as log:
+        log.seek(300)
+        damaged = bytes([log.read(1)[0] ^ 0xFF])
+        log.seek(300)
+        log.write(damaged)
+    open_cluster.restart(node)
+    events = visit(open_cluster).open("/console/shards/0").locator("#events")
+    expect(events).to_contain_text(f"node {node}: the log of shard 0 is damaged")
+    expect(events).to_contain_text(
+        re.compile(rf"node {node}: {file.name}: entr(y is|ies [0-9]+ to [0-9]+ are|y [0-9]+ is) repaired")
+    )
 
 
 def test_phones_and_dark_rooms(open_cluster: ConsoleCluster, visit: Visit) -> None:
