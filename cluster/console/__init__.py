@@ -12,6 +12,7 @@ user may not do, and the audit log has the user's name. A page leaves out what t
     logins.py       login, the cookie, and the proof that a form comes from a page of the console
     clients.py      the native clients, one for each login
     watch.py        asks all nodes twice a second while a browser looks, once for all browsers of a user
+    lookout.py      asks one other question again and again while a browser looks, such as how a group is
     picture.py      what the nodes have said, as one picture of the cluster
     bars.py         the drawing of a replica's log
     reading.py      reads messages of a queue without a consumer group
@@ -21,6 +22,10 @@ user may not do, and the audit log has the user's name. A page leaves out what t
     places.py       bounds how many pages read messages at the same time
     shown_value.py  shows bytes of strangers as JSON, text or hexadecimal
     topic_groups.py the groups that read a topic
+    group_view.py   what the pages of groups show
+    resends.py      resends of dead letters that users have begun
+    form_values.py  reads times, offsets and queues that users write
+    paging.py       one page of a long list
     rates.py        messages and bytes a second, from the counters of the nodes
     live.py         sends changed parts of a page to the browsers, as server-sent events
     page.py         renders templates

@@ -21,6 +21,7 @@ from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.security import Security
+from ledger.client.producer.cancelling import cancel_waiting
 
 MAX_CLIENTS = 32
 # A client that was not used for this time is closed.
@@ -56,6 +57,10 @@ class ConsoleAdmin(AsyncAdmin):
     async def groups_of(self, topic: RoutedTopic) -> TopicGroups:
         """Return the consumer groups that read the topic. Raises LedgerError."""
         return await groups_of(self._client, topic)
+
+    async def cancel_waiting(self, handle: str) -> bool:
+        """Cancel a message that waits for its delivery time. Return False if it does not wait. Raises LedgerError."""
+        return (await cancel_waiting(self._client, [handle]))[0]
 
 
 class ConsoleClients:

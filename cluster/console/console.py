@@ -16,8 +16,10 @@ from aiohttp import web
 from cluster.console.clients import LOGIN_MS, ConsoleAdmin, ConsoleClients
 from cluster.console.live import LiveStreams
 from cluster.console.logins import COOKIE, PROOF_FIELD, ConsoleAccess, Logins, Visitor, check_form, check_origin
+from cluster.console.lookout import Lookouts
 from cluster.console.page import HEADERS, Pages
 from cluster.console.places import WorkPlaces
+from cluster.console.resends import Resends
 from cluster.console.watch import ClusterWatch, Watches
 from ledger.access.rules import CLUSTER, Action
 from ledger.errors import (
@@ -89,10 +91,28 @@ class Visit:
         """Return a number of the path or of the query. Raises InvalidArgumentError."""
         return number_in({**self.request.query, **self.request.match_info}, name, default, least=least, most=most)
 
+    def query(self, name: str, most: int = 200) -> str:
+        """Return a text of the query or of the form, cut to `most` characters; "" if there is none."""
+        return (self.form.get(name) or self.request.query.get(name, ""))[:most]
+
+    def goes_to(self, path: str) -> web.Response:
+        """Return the answer that sends the browser to a page of the console."""
+        return web.Response(status=303, headers={**HEADERS, "Location": f"{ROOT}/{path}"})
+
     def require(self, action: Action) -> None:
         """Raise PermissionDeniedError if the visitor does not have the right on the cluster."""
         if not self.visitor.may(action, CLUSTER):
             raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} the cluster.")
+
+    def require_on_group(self, action: Action, group: str) -> None:
+        """Raise PermissionDeniedError if the visitor does not have the right on the consumer group."""
+        if not self.visitor.may_on_group(action, group):
+            raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} group {group[:80]!r}.")
+
+    def require_on_topic(self, action: Action, topic: str) -> None:
+        """Raise PermissionDeniedError if the visitor does not have the right on the topic."""
+        if not self.visitor.may_on_topic(action, topic):
+            raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} topic {topic[:80]!r}.")
 
 
 def is_of_console(path: str) -> bool:
@@ -154,6 +174,8 @@ class Console:
         self.clients = clients
         self.now_ms = now_ms
         self.watches = Watches(clients.admin, now_ms)
+        self.lookouts = Lookouts()
+        self.resends = Resends(clients)
         self.streams = LiveStreams()
         self._logins = Logins(access)
         self._is_open = is_open
@@ -181,6 +203,8 @@ class Console:
     async def close(self) -> None:
         await self.streams.close()
         await self.watches.close()
+        await self.lookouts.close()
+        await self.resends.close()
         await self.clients.close()
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
