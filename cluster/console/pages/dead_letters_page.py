@@ -63,7 +63,8 @@ async def _page(visit: Visit, name: str, error: str = "", resent: Resent | None 
     begin = places_of(visit.request.query.get("from", ""))
     if not begin and not is_everything:
         begin = await _resent_before(visit, name)
-    found, after = await asked(letters.read(begin, LETTERS_A_PAGE, shown_letter))
+    async with visit.console.reads.one():
+        found, after = await asked(letters.read(begin, LETTERS_A_PAGE, shown_letter))
     resend = visit.console.resends.find(visit.visitor.token, name)
     return visit.page(
         "dead_letters.html",
@@ -93,7 +94,8 @@ async def resend(visit: Visit) -> web.StreamResponse:
     letters = await visit.console.resends.letters(visit.visitor.token, name)
     resent, error = Resent(), ""
     try:
-        await asked(letters.resend_some(places, resent))
+        async with visit.console.reads.one():
+            await asked(letters.resend_some(places, resent))
     except LedgerError as refusal:
         error = str(refusal)
     return await _page(visit, name, error, resent)
