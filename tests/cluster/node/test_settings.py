@@ -64,7 +64,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
     given = {
         "node": 2, "cluster": "prod", "data": "/d", "listen": "0.0.0.0:1", "advertised": "h:2", "http": "",
         "rocketmq": "127.0.0.1:8081", "rocketmq_tls": "0.0.0.0:8082", "rocketmq_outside_host": "out",
-        "rocketmq_max_delay_hours": 48.0, "rocketmq_utc_offsets_hours": "0,5.5",
+        "rocketmq_max_delay_hours": 48.0, "rocketmq_utc_offsets_hours": "0,5.5", "console": "off",
         "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
         "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
         "preferred_leader": 2, "serve_segments": False, "retention_hours": 1.5, "retention_bytes": 5,
