@@ -97,7 +97,8 @@ def parts_of(visit: Visit, name: str, seen: SeenGroup | None, error: str = "") -
     if seen is None:
         return parts
     found, query = seen.found, query_of(visit)
-    queues = chosen_queues(found.queues, query["find"], query["order"])
+    page = paged(chosen_queues(found.queues, query["find"], query["order"]), int(query["page"]), QUEUES_A_PAGE)
+    topics = {queue.topic for queue in page.items}
     parts["summary"] = visit.text(
         "parts/group_summary.html",
         found=found,
@@ -113,7 +114,9 @@ def parts_of(visit: Visit, name: str, seen: SeenGroup | None, error: str = "") -
         "parts/group_queues.html",
         name=name,
         found=found,
-        page=paged(queues, int(query["page"]), QUEUES_A_PAGE),
+        page=page,
+        # Those whose pages the user may see.
+        linked={topic for topic in topics if visit.visitor.may_on_topic("describe", topic)},
         query=query,
         owners=owners_of(found),
     )

@@ -70,7 +70,7 @@ def test_a_user_sees_only_its_groups(window: ConsoleBrowser) -> None:
     assert links(page) == ["news"], "the user may not create a group"
     expect(window.open("/console/groups/secret").get_by_role("alert")).to_contain_text("no right to describe group")
     page = window.open("/console/groups/news")
-    assert links(page) == ["Dead letters"]
+    assert links(page) == ["Dead letters", "headlines"]
     expect(page.locator("#summary")).to_contain_text("queue: each queue belongs")
 
 

@@ -240,3 +240,18 @@ def test_wrong_addresses_are_refused(open_cluster: ConsoleCluster, visit: Visit)
         page = window.open(path)
         expect(page.get_by_role("alert")).not_to_be_empty()
         assert "The console failed" not in page.content(), path
+
+
+def test_a_group_is_shown_while_a_leader_dies(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    consume(open_cluster, "patient")
+    leader = open_cluster.leader()
+    window = visit(open_cluster, next(node for node in (1, 2, 3) if node != leader))
+    page = window.open("/console/groups/patient")
+    expect(page.locator("#summary")).to_contain_text("0 messages")
+    open_cluster.kill(leader)
+    with Producer(open_cluster.bootstrap, profile="") as producer:
+        for number in range(6):
+            producer.send("orders", b"more", queue=number % 2)
+    expect(page.locator("#summary")).to_contain_text("6 messages", timeout=20_000)
+    expect(page.locator("#trouble")).to_be_empty()
+    open_cluster.restart(leader)
