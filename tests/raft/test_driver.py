@@ -173,6 +173,7 @@ def test_who_loses_the_lead_tells_those_who_wait_and_takes_over_the_new_leaders_
     new = cluster.elect()
     assert new is not old
     assert lost.outcome is False  # the leader stepped down, because it heard no majority
+    assert (old.driver.given_up, new.driver.given_up) == (1, 0)
     propose(new, b"m-kept")
     cluster.run()
 

@@ -91,6 +91,11 @@ async def test_a_leader_whose_disk_is_nearly_full_hands_over(fleet: Fleet, disks
         assert (await readiness(fleet, leader, "/readyz/writes"))[0] == 503
         metrics = [(await scrape(fleet.http(node)))["ledgermq_raft_refuses_writes"] for node in (leader, other)]
         assert metrics == [1, 0]
+        scrapes = [await scrape(fleet.http(node)) for node in (leader, other)]
+        assert [(each["ledgermq_node_ready"], each["ledgermq_node_takes_writes"]) for each in scrapes] == [
+            (1, 0),
+            (1, 1),
+        ]
         rows = rows_of(list(await admin.cluster()))
         assert {row.node for row in rows if row.no_writes} == {leader}
         assert health_of(rows).status == "degraded"

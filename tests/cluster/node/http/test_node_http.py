@@ -70,6 +70,9 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
         assert each["ledgermq_raft_term"] == status.term
         assert each["ledgermq_raft_has_leader"] == 1
         assert each["ledgermq_raft_failed"] == 0
+        assert each["ledgermq_node_ready"] == each["ledgermq_node_takes_writes"] == 1
+        assert 0 < each["ledgermq_disk_free_bytes"] < each["ledgermq_disk_size_bytes"]
+        assert each["ledgermq_raft_proposals_failed_total"] == 0
         assert each["ledgermq_raft_proposals_pending"] == 0
         assert each["ledgermq_raft_suspect"] == each["ledgermq_raft_losses_accepted_total"] == 0
         assert (each["ledgermq_raft_members"], each["ledgermq_raft_learners"]) == (3, 0)
@@ -117,6 +120,19 @@ async def test_a_stopped_follower_shows_as_lag(make_fleet: MakeFleet) -> None:
         assert error_of(await fleet.produce(leader, sample_batch(topic, first_sequence=2 * number))) is None
     lag = (await scrape(fleet.http(leader))).of("ledgermq_raft_follower_lag_entries", shard="0", peer=str(stopped))
     assert lag >= 5
+
+    async def is_silent() -> bool:
+        now = await scrape(fleet.http(leader))
+        silent_s = {
+            peer: now.of("ledgermq_raft_peer_last_contact_seconds", shard="0", peer=str(peer))
+            for peer in fleet.nodes
+            if peer != leader
+        }
+        return silent_s.pop(stopped) > 0.5 > min(silent_s.values())
+
+    await eventually(
+        is_silent, "the leader has not heard the stopped follower for half a second, and has heard the other"
+    )
 
 
 async def test_healthy_without_a_leader_but_not_ready(make_fleet: MakeFleet) -> None:
