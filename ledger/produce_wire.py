@@ -20,6 +20,8 @@ METHOD = f"/{SERVICE}/Produce"
 
 # The tag of field 1, wire type 2 (length-delimited).
 _BATCH = 0x0A
+# The same for field 2.
+_TRACEPARENT = 0x12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,34 +30,43 @@ class ProduceRequest:
     batches are in the same shard."""
 
     batches: Sequence[bytes]
+    # The context of the span that is to show what the node does with the request, in W3C's form, or "".
+    traceparent: str = ""
 
 
 def serialize(request: ProduceRequest) -> bytes:
     parts: list[bytes] = []
     for batch in request.batches:
         parts += (field_head(_BATCH, len(batch)), batch)
+    if request.traceparent:
+        text = request.traceparent.encode("ascii")
+        parts += (field_head(_TRACEPARENT, len(text)), text)
     return b"".join(parts)
 
 
 def parse(data: bytes) -> ProduceRequest:
     """Return the batches of an encoded request. Raises google.protobuf.message.DecodeError for an invalid encoding."""
-    batches, at = [], 0
+    batches, traceparent, at = [], "", 0
     while at < len(data):
         length, start = _length_at(data, at)
         if length < 0 or start + length > len(data):
-            return ProduceRequest(list(broker_pb2.ProduceRequest.FromString(data).batches))
+            request = broker_pb2.ProduceRequest.FromString(data)
+            return ProduceRequest(list(request.batches), request.traceparent)
+        if data[at] == _TRACEPARENT:
+            traceparent = data[start : start + length].decode("ascii", "replace")
+        else:
+            batches.append(data[start : start + length])
         at = start + length
-        batches.append(data[start:at])
-    return ProduceRequest(batches)
+    return ProduceRequest(batches, traceparent)
 
 
 def _length_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the length of the batch whose field begins at `at`, and the index of the batch's first byte.
+    """Return the length of the field that begins at `at`, and the index of its first byte.
 
-    The length is -1 if the field at `at` is not a batch.
+    The length is -1 if the field at `at` is neither a batch nor the traceparent.
     """
     length = shift = 0
-    if data[at] == _BATCH:
+    if data[at] == _BATCH or data[at] == _TRACEPARENT:
         for place, byte in enumerate(data[at + 1 : at + 11], at + 1):
             length |= (byte & 0x7F) << shift
             shift += 7

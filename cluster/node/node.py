@@ -84,6 +84,7 @@ from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 if TYPE_CHECKING:
     from cluster.console.console import Console
     from cluster.node.http.http_port import HttpPort
+    from cluster.node.node_spans import NodeSpans
     from cluster.node.rocketmq_ports import RocketmqPorts
 
 log = logging.getLogger("ledgermq.node")
@@ -156,8 +157,13 @@ class Node:
         )
         broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
         self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
+        self._spans = make_spans(settings)
         slow = self._slow = SlowRequests(
-            settings.slow_request_ms, shards.replicas, self._runtime.monotonic_ms, self._runtime.now_ms
+            settings.slow_request_ms,
+            shards.replicas,
+            self._runtime.monotonic_ms,
+            self._runtime.now_ms,
+            self._spans,
         )
         self._registry.register(SlowRequestCollector(slow))
         self._broker = BrokerService(
@@ -242,6 +248,8 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._close_ports(STOP_GRACE_S)
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.stop)
         await self._shards.stop()
         self._directory.close()
 
@@ -480,6 +488,20 @@ class Node:
                 settings.rocketmq_outside_host,
             ),
         )
+
+
+def make_spans(settings: NodeSettings) -> NodeSpans | None:
+    """Return what makes the spans of the node, or None if it traces nothing. Raises NodeError if OpenTelemetry is not
+    installed."""
+    if not settings.otel_endpoint:
+        return None
+    try:
+        from cluster.node.node_spans import node_spans  # here, because most nodes do not trace
+    except ModuleNotFoundError as error:
+        raise NodeError(
+            "`otel_endpoint` needs the packages of OpenTelemetry: pip install 'ledgermq[otel-node]'"
+        ) from error
+    return node_spans(settings.otel_endpoint, settings.node, settings.cluster)
 
 
 def run_node(settings: NodeSettings) -> int:

@@ -56,7 +56,7 @@ class OwnProduceStream:
     async def write(self, request: ProduceRequest) -> None:
         assert self._batches is not None, "a producer waits for the connection first"
         await self._owed.room()
-        await self._owed.append(self._batches, request.batches)
+        await self._owed.append(self._batches, request.batches, request.traceparent)
 
     async def read(self) -> broker_pb2.ProduceResponse:
         outcomes = await self._owed.oldest()

@@ -16,6 +16,7 @@ precedence over the file:
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -92,6 +93,12 @@ def _check_room(room: str) -> str:
     except InvalidArgumentError as error:
         raise ValueError(str(error)) from error
     return room
+
+
+def _check_endpoint(endpoint: str) -> str:
+    if endpoint and not re.fullmatch(r"https?://[^/\s]+:[0-9]{1,5}", endpoint):
+        raise ValueError(f'{endpoint!r} is no address of a collector: give one such as "http://127.0.0.1:4317"')
+    return endpoint
 
 
 def _check_user(name: str) -> str:
@@ -309,6 +316,10 @@ class NodeSettings(BaseSettings):
 
     # A request of a client that takes this time in ms is recorded with the parts of its time: `ledgermq debug slow`.
     slow_request_ms: float = Field(default=100.0, gt=0, le=3_600_000, allow_inf_nan=False)
+
+    # The OTLP collector that gets spans of produce requests whose producers trace, such as "http://127.0.0.1:4317".
+    # Needs the extra `otel-node`. By default the node makes no spans.
+    otel_endpoint: Annotated[str, AfterValidator(_check_endpoint)] = ""
 
     # -- callers that hold connections (docs/LIMITS.md). A host is an IPv4 address, or a /64 network of IPv6.
 

@@ -28,7 +28,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 # for tests, and for names in prose that may be of another library.
 nitpicky = True
 nitpick_ignore_regex = [
-    (r"py:class", r"(_?asyncio|collections|concurrent|datetime|pathlib|random|signal|types|typing)\..*"),
+    (r"py:class", r"(_?asyncio|collections|concurrent|contextlib|datetime|pathlib|random|signal|types|typing)\..*"),
     (r"py:class", r"(numpy|pytest)\..*|SparkSession"),
     (r"py:class", r"cluster\.testing\.async_cluster\.BlockingCluster|ledger\.timed\.WaitingMessages|Scope"),
     (r"py:obj", r".*"),

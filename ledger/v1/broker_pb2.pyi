@@ -22,10 +22,12 @@ DELAY: TopicType
 TRANSACTION: TopicType
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("batches",)
+    __slots__ = ("batches", "traceparent")
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     batches: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, batches: _Optional[_Iterable[bytes]] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class ProduceResponse(_message.Message):
     __slots__ = ("results", "configuration_index")

@@ -18,14 +18,19 @@ from ledger.v1 import broker_pb2
 BATCHES = st.lists(st.one_of(st.binary(max_size=300), st.integers(16_380, 16_390).map(bytes)), max_size=5)
 
 
-@given(BATCHES)
-def test_it_is_the_same_as_by_protobuf(batches: list[bytes]) -> None:
-    written = broker_pb2.ProduceRequest(batches=batches).SerializeToString()
-    assert serialize(ProduceRequest(batches)) == written
-    assert list(parse(written).batches) == batches
+@given(BATCHES, st.sampled_from(["", "00-1", "0" * 200]))
+def test_it_is_the_same_as_by_protobuf(batches: list[bytes], traceparent: str) -> None:
+    written = broker_pb2.ProduceRequest(batches=batches, traceparent=traceparent).SerializeToString()
+    assert serialize(ProduceRequest(batches, traceparent)) == written
+    read = parse(written)
+    assert (list(read.batches), read.traceparent) == (batches, traceparent)
 
 
-@pytest.mark.parametrize("unknown", [b"\x10\x07", b"\x12\x03abc"])
+def test_a_context_that_is_no_text_harms_nothing() -> None:
+    assert list(parse(serialize(ProduceRequest([b"a"])) + b"\x12\x02\xff\xfe").batches) == [b"a"]
+
+
+@pytest.mark.parametrize("unknown", [b"\x18\x07", b"\x1a\x03abc"])
 def test_fields_of_a_later_version_are_passed_over(unknown: bytes) -> None:
     assert list(parse(unknown + serialize(ProduceRequest([b"a"])) + unknown).batches) == [b"a"]
 

@@ -127,6 +127,8 @@ class OwedRequest(NamedTuple):
     proposed_ms: float
     # Topic id and queue of its first batch.
     place: tuple[int, int]
+    # The context of a span in which the request is to be shown, or "".
+    traceparent: str
 
 
 class OwedResponses:
@@ -155,8 +157,8 @@ class OwedResponses:
             await self._change()
         await self._load.room(self)
 
-    async def append(self, batches: Batches, request: Sequence[bytes]) -> None:
-        """Append the batches of a request, in their order."""
+    async def append(self, batches: Batches, request: Sequence[bytes], traceparent: str = "") -> None:
+        """Append the batches of a request, in their order. `traceparent` is the context of a span, or ""."""
         outcomes: list[Outcome] = []
         slow = self._load.slow
         received_ms = 0.0 if slow is None else slow.now_ms()
@@ -172,7 +174,7 @@ class OwedResponses:
         if slow is not None:
             proposed_ms = slow.now_ms()
             self._note_producer(slow, producer_of(first))
-        self._requests.append(OwedRequest(outcomes, received_ms, proposed_ms, place_of(first)))
+        self._requests.append(OwedRequest(outcomes, received_ms, proposed_ms, place_of(first), traceparent))
         self._changed.set()
 
     async def oldest(self) -> Sequence[Outcome]:
@@ -186,10 +188,11 @@ class OwedResponses:
         self._count(-len(request.outcomes), 0)
         self._changed.set()
         slow = self._load.slow
-        if slow is not None and slow.now_ms() - request.received_ms >= slow.threshold_ms:
+        if slow is not None and (request.traceparent or slow.is_slow(request.received_ms)):
             results = [each if isinstance(each, LedgerError) else _result_of(each) for each in request.outcomes]
             slow.produced(
-                ProducedRequest(request.received_ms, request.proposed_ms, *request.place, results), self._client
+                ProducedRequest(request.received_ms, request.proposed_ms, *request.place, results, request.traceparent),
+                self._client,
             )
 
     def _note_producer(self, slow: SlowRequests, producer_id: int) -> None:
@@ -271,7 +274,7 @@ async def append_requests(batches: Batches, owed: OwedResponses, context: aio.Se
                 f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send "
                 f"smaller requests",
             )
-        await owed.append(batches, request.batches)
+        await owed.append(batches, request.batches, request.traceparent)
         del request  # the batches would stay in memory until the next request
         await owed.room()
     await owed.all_sent()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import Committed
@@ -40,6 +40,15 @@ class ProducedRequest(NamedTuple):
     queue: int
     # The results of its batches.
     results: Sequence[Committed | LedgerError]
+    # The context of a span in which the request is to be shown, in W3C's form, or "".
+    traceparent: str = ""
+
+
+class RequestTracer(Protocol):
+    """Shows in a trace what a node did with a request."""
+
+    def produced(self, request: SlowRequest, traceparent: str) -> None:
+        """Show a produce request, which need not be slow. `traceparent` comes from the client: it may be anything."""
 
 
 class SlowRequests:
@@ -51,8 +60,10 @@ class SlowRequests:
         replicas: Replicas,
         monotonic_ms: Callable[[], float],
         wall_ms: Callable[[], int],
+        tracer: RequestTracer | None = None,
     ) -> None:
-        """A request that takes at least `threshold_ms` is slow. `monotonic_ms()` is the clock of the drivers, in ms,
+        """A request that takes at least `threshold_ms` is slow. `tracer` shows requests that are traced; None: they are
+        not shown. `monotonic_ms()` is the clock of the drivers, in ms,
         and `wall_ms()` the time of day, in ms since 1970."""
         self.threshold_ms = threshold_ms
         self.now_ms = monotonic_ms
@@ -61,6 +72,7 @@ class SlowRequests:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._replicas = replicas
         self._wall_ms = wall_ms
+        self._tracer = tracer
         self._recent: deque[SlowRequest] = deque(maxlen=MOST_RECENT)
         # A heap: the fastest of the slowest is first. The number makes every item different.
         self._slowest: list[tuple[float, int, SlowRequest]] = []
@@ -76,10 +88,14 @@ class SlowRequests:
             reverse=True,
         )
 
+    def is_slow(self, began_ms: float) -> bool:
+        """Return True if a request that began then, and ends now, is slow."""
+        return self.now_ms() - began_ms >= self.threshold_ms
+
     # -- what the services report, after a request was answered
 
     def produced(self, request: ProducedRequest, client: CallingClient) -> None:
-        """Record a produce request that was slow."""
+        """Record a produce request, if it was slow, and show it in its trace, if it has one."""
         ended_ms = self.now_ms()
         replica, topic = self._place(request.topic_id, request.queue)
         last, error = None, ""
@@ -92,24 +108,25 @@ class SlowRequests:
         found = EntryParts((RequestPart("commit", ended_ms - request.proposed_ms),), None, ())
         if replica is not None and last is not None and last.index:
             found = entry_parts(replica.driver.times, last.index, request.proposed_ms, ended_ms)
-        self._add(
-            "produce",
-            SlowRequest(
-                self._began(request.received_ms),
-                ended_ms - request.received_ms,
-                "Produce",
-                client,
-                (queued, *found.parts),
-                error,
-                topic,
-                request.queue,
-                count=len(request.results),
-                shard=0 if replica is None else replica.shard,
-                index=0 if last is None else last.index,
-                flush_ms=found.flush_ms,
-                followers=found.followers,
-            ),
+        described = SlowRequest(
+            self._began(request.received_ms),
+            ended_ms - request.received_ms,
+            "Produce",
+            client,
+            (queued, *found.parts),
+            error,
+            topic,
+            request.queue,
+            count=len(request.results),
+            shard=0 if replica is None else replica.shard,
+            index=0 if last is None else last.index,
+            flush_ms=found.flush_ms,
+            followers=found.followers,
         )
+        if described.total_ms >= self.threshold_ms:
+            self._add("produce", described)
+        if request.traceparent and self._tracer is not None:
+            self._tracer.produced(described, request.traceparent)
 
     def fetched(
         self,

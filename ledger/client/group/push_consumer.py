@@ -37,6 +37,8 @@ from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, Received, TopicQueue
+from ledger.client.traced_listener import traced_listener
+from ledger.client.tracing import TracerSource, client_spans
 from ledger.errors import ClosedError, ConsumerFencedError, InvalidArgumentError, LedgerError, UnknownTopicError
 
 log = logging.getLogger("ledgermq.client.push_consumer")
@@ -64,7 +66,9 @@ _TURN_S = 0.005
 # The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 # All other settings are those of the group consumer.
-_OWN_SETTINGS = ("listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms", "on_error", "deserializer")
+_OWN_SETTINGS = (
+    "listener", "concurrency", "orderly", "suspend_ms", "consume_timeout_ms", "on_error", "deserializer", "tracing",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -100,6 +104,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
     on_error            called with each error, and with its message or None: an exception of the listener, a failed
                         move to the retry topic, a failed read (default None). All of them are logged in any case. If
                         the listener is a plain function, on_error is called in threads
+    tracing             True: make a span of OpenTelemetry around each call of the listener, with the global tracer
+                        provider; or a tracer provider (default False). Needs the extra `otel`
     broadcast           True: this consumer receives every message, without retry topic and dead letters (default
                         False). A failed message is logged and skipped; with `orderly`, after max_attempts
     All other settings are those of AsyncGroupConsumer, except auto_acknowledge.
@@ -137,6 +143,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         max_bytes: int = 1024 * 1024,
         max_wait_ms: int = 500,
         check_crcs: bool = True,
+        tracing: bool | TracerSource = False,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
@@ -165,7 +172,10 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._timeout_s = consume_timeout_ms / 1000
         self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
-        self._listener = listener
+        spans = client_spans(tracing, client_id)
+        self._listener = (
+            listener if spans is None else traced_listener(listener, spans, group, is_async=is_async(listener))
+        )
         self._deserializer = deserializer
         self._on_error = on_error
         # The error with which the consumer stopped by itself.

@@ -93,9 +93,10 @@ class ManySender:
         queue: int | None,
         deliver_at_ms: int | None = None,
         look_up_keys: Iterable[bytes | str] | None = None,
+        trace: str = "",
     ) -> list[RecordRange]:
-        """Do what AsyncProducer.send_many does."""
-        receipt = ManyReceipt(topic)
+        """Do what AsyncProducer.send_many does. `trace` is the context of the span of the send, in W3C's form."""
+        receipt = ManyReceipt(topic, trace)
         try:
             self._client.check_open()
             validate_topic_name(topic)
@@ -258,6 +259,7 @@ class ManySender:
         """Wait for room, and give the piece to a sequencer. An error goes to the receipt of the piece. `number` counts
         the pieces of a block."""
         own = piece.receipt
+        piece.trace = receipt.trace
         piece = self._recorded(topic, piece)
         selection = self._timed_selection if piece.waits else self._queue_selection
         try:

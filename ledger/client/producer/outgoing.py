@@ -144,6 +144,18 @@ class OutgoingColumns:
         )
 
 
+def with_headers(messages: Iterable[Any], headers: Headers) -> list[OutgoingMessage[Any]]:
+    """Return the messages of a send_many with more headers. A header that a message has already stays."""
+    more = []
+    for each in messages:
+        message = _as_message(each)
+        given = checked_headers(message.headers) or ()
+        names = {name for name, _ in given}
+        added = [header for header in headers if header[0] not in names]
+        more.append(replace(message, headers=[*given, *added]))
+    return more
+
+
 def columns_of(
     messages: list[Any],
     max_message_bytes: int,

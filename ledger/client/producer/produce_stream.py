@@ -122,7 +122,8 @@ class ProduceStream:
                 await self._wake.wait()
             request = _Request(self._next_request(), self._loop.time())
             self._in_flight.append(request)
-            await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
+            trace = next((batch.trace for _, batch in request.batches if batch.trace), "")
+            await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches], trace))
 
     def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
         """Remove and return the batches of the next request. A request has 1 to MAX_REQUEST_BATCHES batches. A request

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -39,7 +39,7 @@ from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
-from ledger.client.producer.outgoing import OutgoingMessage, encoded_items
+from ledger.client.producer.outgoing import OutgoingMessage, encoded_items, with_headers
 from ledger.client.producer.producer_batch import Piece, Receipt, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
@@ -50,7 +50,8 @@ from ledger.client.producer.sender import Sender
 from ledger.client.producer.table import Table
 from ledger.client.producer.timed_selection import TimedQueueSelection
 from ledger.client.records import RecordMetadata, RecordRange, Sent
-from ledger.client.transactions.half_selection import HalfQueueSelection
+from ledger.client.tracing import TracerSource, client_spans
+from ledger.client.transactions.half_selection import HalfQueueSelection, HalfReceipt
 from ledger.client.transactions.producer_transactions import ProducerTransactions
 from ledger.client.transactions.records import TransactionChecker
 from ledger.client.transactions.transaction import AsyncTransaction
@@ -59,6 +60,9 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import DeliveryTimeoutError
 from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
+
+if TYPE_CHECKING:
+    from ledger.client.spans import SendSpan
 
 # After this many slices send_many gives the event loop a turn, so that the first slices are sent while the rest is cut.
 _SLICES_A_TURN = 8
@@ -104,6 +108,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         history              a file to which each send, each cancel and their results are written (default None; see
                              `ledger.history`). Messages of transactions are not written
         history_process      the process number in the history file (default 0)
+        tracing              True: make spans of OpenTelemetry for sends, with the global tracer provider; or a tracer
+                             provider (default False). The context of a span is in the headers of its messages. Needs
+                             the extra `otel`
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
 
@@ -126,6 +133,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         encoding: str | None = None,
         history: str | Path | None = None,
         history_process: int = 0,
+        tracing: bool | TracerSource = False,
         rng: random.Random | None = None,
         tls: bool | None = None,
         ca: str | Path | None = None,
@@ -141,6 +149,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         check_retries(retries)
         self._encoded = value_encoder(serializer, encoding)
+        self._spans = client_spans(tracing, client_id)
         self._selector = queue_selector
         self._faults = FaultTable(checked_steps(latency_faults))
         self._rng = rng or random.Random()
@@ -358,9 +367,30 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """
         items = values if self._encoded is None else encoded_items(values, self._encoded)
         deliver_at_ms = self._delivery_ms(deliver_at, delay)
-        return await self._many.send(
-            topic, items, key=key, tag=tag, queue=queue, deliver_at_ms=deliver_at_ms, look_up_keys=look_up_keys
-        )
+        sending = None
+        if self._spans is not None:
+            items = items if isinstance(items, (list, tuple)) else list(items)
+            sending = self._spans.send(topic, count=len(items), key=key, tag=tag)
+        if sending is None:
+            return await self._many.send(
+                topic, items, key=key, tag=tag, queue=queue, deliver_at_ms=deliver_at_ms, look_up_keys=look_up_keys
+            )
+        try:
+            sent = await self._many.send(
+                topic,
+                with_headers(items, sending.headers),
+                key=key,
+                tag=tag,
+                queue=queue,
+                deliver_at_ms=deliver_at_ms,
+                look_up_keys=look_up_keys,
+                trace=sending.traceparent,
+            )
+        except BaseException as error:
+            sending.failed(error)
+            raise
+        sending.ended()
+        return sent
 
     async def send_table(
         self, topic: str, table: Table, *, value: str, key: str | None = None, queue: int | None = None
@@ -496,11 +526,15 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         deliver_at_ms: int | None,
         look_up_keys: Iterable[bytes | str] | None,
         message_id: bytes | None,
+        sending: SendSpan | None = None,
     ) -> None:
-        """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id. The synchronous
-        producer calls this method."""
+        """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id, and `sending` the
+        span of the send, which the caller has begun in its own thread. The synchronous producer calls this method."""
         selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
-        piece = self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if sending is not None:
+            traced(piece, sending)
+        piece = self._recorded(topic, piece)
         if message_id is not None:
             piece.name(message_id)
         if self._buffer.take(piece.size):
@@ -522,7 +556,20 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     ) -> Piece:
         """Return a piece with one message, whose sends the history records."""
         piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if self._spans is not None:
+            self._trace(topic, piece)
         return self._recorded(topic, piece)
+
+    def _trace(self, topic: str, piece: Piece) -> None:
+        """Begin the span of a send, if the sampler keeps it."""
+        sending = self._begin_span(topic, piece.key, piece.tag)
+        if sending is not None:
+            traced(piece, sending)
+
+    def _begin_span(self, topic: str, key: bytes | str | None, tag: str | None) -> SendSpan | None:
+        """Begin the span of a send in the present context. Return None if this producer does not trace, or if the
+        sampler does not keep the span. The synchronous producer calls this method in the thread of its caller."""
+        return None if self._spans is None else self._spans.send(topic, key=key, tag=tag)
 
     def _checked_piece(
         self,
@@ -556,7 +603,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         check_extras(piece.key, piece.tag, piece.headers, piece.look_up_keys)
         return piece
 
-    def _half_piece(self, receipt: Receipt, topic: str, message: OutgoingMessage[Sent]) -> Piece:
+    def _half_piece(self, receipt: HalfReceipt, topic: str, message: OutgoingMessage[Sent]) -> Piece:
         """Return a piece with one message of a transaction."""
         data = message.value if self._encoded is None else self._encoded(message.value)
         piece = self._checked_piece(
@@ -570,6 +617,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             None,
             message.look_up_keys,
         )
+        sending = self._begin_span(topic, piece.key, piece.tag)
+        if sending is not None:
+            piece.add_headers(sending.headers)
+            piece.trace = sending.traceparent
+            receipt.observe(sending.ended)
         if message.message_id is not None:
             piece.name(checked_message_id(message.message_id))
         return piece
@@ -592,3 +644,10 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                 "This message was not sent: send it again.",
                 maybe_committed=False,
             ) from trouble
+
+
+def traced(piece: Piece, sending: SendSpan) -> None:
+    """Give the message of a piece the context of its span, which ends with the result of the message."""
+    piece.receipt = sending.receipt(piece.receipt)
+    piece.add_headers(sending.headers)
+    piece.trace = sending.traceparent

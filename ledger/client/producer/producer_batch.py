@@ -192,6 +192,7 @@ class Piece:
         "size",
         "tag",
         "timestamp_ms",
+        "trace",
         "values",
     )
 
@@ -225,6 +226,8 @@ class Piece:
         self.message_id: bytes | None = None
         # What a half batch says about its transaction; None: the messages are of no transaction.
         self.half: HalfColumn | None = None
+        # The context of the span of its send, in W3C's form; "": it has none.
+        self.trace = ""
         each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers, look_up_keys)
         self.size = value_bytes + each * len(values)
         if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
@@ -235,6 +238,16 @@ class Piece:
         assert self.count == 1
         self.message_id = message_id
         self.size += len(message_id)
+
+    def add_headers(self, headers: Headers) -> None:
+        """Add headers to the message of the piece, unless it has headers with these names. Call it before the piece is
+        sent."""
+        assert self.count == 1
+        given = self.headers or ()
+        names = {name for name, _ in given}
+        more = [(name, value) for name, value in headers if name not in names]
+        self.headers = (*given, *more)
+        self.size += extras_bytes(None, None, more)
 
     @property
     def waits(self) -> bool:
@@ -316,6 +329,8 @@ class ProducerBatch:
     # The transaction of the messages; None: they are of none.
     half: HalfColumn | None = None
     receipts: list[tuple[Receipt, int]] = field(default_factory=list)
+    # The context of the span of the first message that has one, in W3C's form.
+    trace: str = ""
     count: int = 0
     size: int = 0
     data: bytes | None = None
@@ -360,6 +375,7 @@ class ProducerBatch:
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
         self.bound = self.bound or piece.bound
+        self.trace = self.trace or piece.trace
         self.count += more
         self.size += piece.size
 

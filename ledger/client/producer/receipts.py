@@ -43,7 +43,9 @@ class SingleReceipt:
 class ManyReceipt:
     """The receipt of one `send_many`, with a receipt for each of its slices."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, trace: str = "") -> None:
+        """`trace` is the context of the span of the send, in W3C's form; "": it has none."""
+        self.trace = trace
         self.error: LedgerError | None = None
         self._topic = topic
         self._ranges: list[RecordRange | None] = []

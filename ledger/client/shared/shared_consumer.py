@@ -44,6 +44,8 @@ from ledger.client.shared.shared_message import (
     leased_messages,
     with_value,
 )
+from ledger.client.traced_listener import traced_listener
+from ledger.client.tracing import TracerSource, client_spans
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
@@ -102,6 +104,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     max_bytes            about how many bytes one receive may have (default 1 MiB)
     deserializer         a function such as json.loads, which makes the `value` of each message from its bytes (default
                          None). If it fails, reading raises its error, and the lease of the message ends in its time
+    tracing              True: `consume` makes a span of OpenTelemetry around each call of the listener, with the global
+                         tracer provider; or a tracer provider (default False). Needs the extra `otel`
     check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
     """
 
@@ -119,6 +123,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         max_bytes: int = 1024 * 1024,
         deserializer: Callable[[bytes], Received] | None = None,
         check_crcs: bool = True,
+        tracing: bool | TracerSource = False,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
@@ -150,6 +155,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 f"A filter has 1 to {MAX_FILTER_CHARACTERS:,} characters, and this has {len(where):,}: shorten it, or "
                 "leave out `where`."
             )
+        self._spans = client_spans(tracing, client_id)
         self._group, self._order, self._where = group, order, where or ""
         self._names = topic_names(topics)
         self._start_offset = AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST
@@ -353,6 +359,11 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
 
         try:
+            if self._spans is not None:
+                listener = cast(
+                    "SharedListener[Received]",
+                    traced_listener(listener, self._spans, self._group, is_async=is_async(listener)),
+                )
             async with asyncio.TaskGroup() as group:
                 await self._consume(listener, concurrency, retry_delay_ms, group)
         except ExceptionGroup as errors:

@@ -36,6 +36,7 @@ from ledger.client.sync.handover import Handover
 from ledger.client.sync.loop_thread import made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
 from ledger.client.sync.transactions import Transaction, in_own_thread
+from ledger.client.tracing import TracerSource
 from ledger.client.transactions.records import TransactionChecker
 from ledger.errors import ClosedError
 
@@ -64,6 +65,7 @@ class Producer(Lifetime, Generic[Sent]):
         encoding: str | None = None,
         history: str | Path | None = None,
         history_process: int = 0,
+        tracing: bool | TracerSource = False,
         rng: random.Random | None = None,
         tls: bool | None = None,
         ca: str | Path | None = None,
@@ -141,7 +143,8 @@ class Producer(Lifetime, Generic[Sent]):
         size = len(data) if isinstance(data, bytes) else 0  # the client's own thread refuses other types
         more_keys = checked_look_up_keys(look_up_keys)
         hashed = None if message_id is None else checked_message_id(message_id)
-        arguments = (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms, more_keys, hashed)
+        sending = self._client._begin_span(topic, key, tag)
+        arguments = (data, key, tag, headers, timestamp_ms, queue, deliver_at_ms, more_keys, hashed, sending)
         return self._handover.put(size, topic, arguments)
 
     def send_many(

@@ -23,6 +23,7 @@ from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.sync.loop_thread import in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import next_ahead
+from ledger.client.tracing import TracerSource
 from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 100
@@ -357,6 +358,7 @@ class PushConsumer(Lifetime, Generic[Received]):
         max_bytes: int = 1024 * 1024,
         max_wait_ms: int = 500,
         check_crcs: bool = True,
+        tracing: bool | TracerSource = False,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,

@@ -12,6 +12,7 @@ from ledger.client.records import Received
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer, SharedListener, SharedMessages, SharedStart
 from ledger.client.shared.shared_message import SharedMessage
 from ledger.client.sync.loop_thread import started, stopped
+from ledger.client.tracing import TracerSource
 from ledger.errors import ClosedError
 from ledger.shared import DEFAULT_LEASE_MS
 
@@ -35,6 +36,7 @@ class SharedConsumer(Lifetime, Generic[Received]):
         max_bytes: int = 1024 * 1024,
         deserializer: Callable[[bytes], Received] | None = None,
         check_crcs: bool = True,
+        tracing: bool | TracerSource = False,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,

@@ -138,6 +138,17 @@ class HalfReceipt(Receipt):
         self._target: QueueSequencer | None = None
         self._lane: _Lane | None = None
 
+    def observe(self, observer: Callable[[LedgerError | None], None]) -> None:
+        """Call `observer` with the error of the message, or with None if a majority has it, before the result is passed
+        on."""
+        done = self._done
+
+        def observed(result: PlacedHalf | LedgerError) -> None:
+            observer(result if isinstance(result, LedgerError) else None)
+            done(result)
+
+        self._done = observed
+
     def column(self, target: QueueSequencer) -> HalfColumn:
         """Return what the half batch says about its transaction."""
         shard, number = (target.shard, None) if self._transaction is None else self._transaction

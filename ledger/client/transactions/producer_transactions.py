@@ -8,7 +8,7 @@ from typing import Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.outgoing import OutgoingMessage
-from ledger.client.producer.producer_batch import Piece, Receipt
+from ledger.client.producer.producer_batch import Piece
 from ledger.client.records import Sent
 from ledger.client.transactions.checks import GroupChecks
 from ledger.client.transactions.ends import EndPlace, EndSender
@@ -29,7 +29,7 @@ class ProducerTransactions(Generic[Sent]):
         self,
         client: ClusterClient,
         selection: HalfQueueSelection,
-        make_piece: Callable[[Receipt, str, OutgoingMessage[Sent]], Piece],
+        make_piece: Callable[[HalfReceipt, str, OutgoingMessage[Sent]], Piece],
         enter: Enter,
         timeout_ms: float,
     ) -> None:
