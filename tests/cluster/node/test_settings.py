@@ -87,7 +87,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "min_download_bytes_per_s": 1000,
         "authentication": True, "first_administrator": "root", "first_administrator_password_file": "/p",
         "first_administrator_password": "correct horse",
-        "slow_request_ms": 12.5, "otel_endpoint": "http://c:4317", "console": "off", "log_format": "json", "log_level": "debug",
+        "slow_request_ms": 12.5, "otel_endpoint": "http://c:4317", "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
     for key, value in given.items():
