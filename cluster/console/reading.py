@@ -136,9 +136,13 @@ class TopicReader:
         messages = await asyncio.to_thread(_messages, topic, queue, given.batches)
         return messages, given.next_offset, sum(len(batch.body) for batch in given.batches)
 
-    async def between(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
-        """Return messages from `offset` to before `end`, as many as one fetch has. Raises LedgerError."""
-        messages, _, _ = await self._fetched(topic, queue, offset, FETCH_BYTES)
+    async def newest(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
+        """Return messages from `offset` to before `end`, always with the last one, and with as many others as one more
+        fetch has. Raises LedgerError."""
+        messages, _, _ = await self._fetched(topic, queue, end - 1, FETCH_BYTES)
+        if messages and messages[0].offset > offset:
+            older, _, _ = await self._fetched(topic, queue, offset, FETCH_BYTES)
+            messages = [one for one in older if one.offset < messages[0].offset] + messages
         return [one for one in messages if offset <= one.offset < end]
 
     async def stretch(

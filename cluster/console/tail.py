@@ -58,7 +58,7 @@ class Tail:
         for queue in self._chosen(grown):
             share = max(1, LINES_A_TURN // min(len(grown), QUEUES_A_TURN))
             begin = max(begins[queue], ends[queue] - share)
-            messages = await self._reader.between(topic, queue, begin, ends[queue])
+            messages = await self._reader.newest(topic, queue, begin, ends[queue])
             lines += [line_of(message, self._line_bytes) for message in messages]
         left_out = 0 if is_first else sum(ends[queue] - begins[queue] for queue in grown) - len(lines)
         self._ends = ends

@@ -133,7 +133,7 @@ class FakeReader(TopicReader):
     async def offsets(self, topic: RoutedTopic) -> list[QueueOffsets]:
         return [QueueOffsets(queue, 0, end) for queue, end in self.ends.items()]
 
-    async def between(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
+    async def newest(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
         self.reads += 1
         return [message(number, queue=queue) for number in range(offset, end)]
 

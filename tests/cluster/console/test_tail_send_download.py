@@ -49,6 +49,18 @@ def test_a_tail_shows_new_messages_and_pauses(open_cluster: ConsoleCluster, visi
     expect(page.get_by_role("heading", level=1)).to_contain_text("Message tailed:")
 
 
+def test_a_tail_begins_with_the_newest_messages_however_large_they_are(
+    open_cluster: ConsoleCluster, visit: Visit
+) -> None:
+    create(open_cluster, "large", 1)
+    with Producer(open_cluster.bootstrap, profile="") as producer:
+        for value in (b"first", b"x" * (2 << 20), b"y" * (2 << 20), b"last"):
+            producer.send("large", value)
+    page = visit(open_cluster).open("/console/topics/large/tail")
+    expect(page.locator("#lines li").first).to_contain_text("last")
+    expect(page.locator("#lines li").last).to_contain_text("first")
+
+
 def test_a_tail_goes_on_after_the_leader_was_killed(open_cluster: ConsoleCluster, visit: Visit) -> None:
     create(open_cluster, "survives", 1)
     leader = open_cluster.leader()
