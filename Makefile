@@ -77,6 +77,10 @@ dashboards: $(VENV)/.server ## write the JSON of the Grafana dashboards (deploy/
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
 
+console-pictures: $(VENV)/.test ## the pictures of the console in docs/console, from a cluster at work
+	scripts/programs chromium:chromium
+	$(BIN)/python -m tests.cluster.console.pictures
+
 dist: $(VENV)/.test ## the wheel and the source distribution, in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build --directory dist

@@ -196,7 +196,7 @@ class Node:
                 recent_log.lines if recent_log is not None else list,
             ),
         )
-        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
+        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))
         self._transactions = TransactionService(
@@ -272,6 +272,11 @@ class Node:
             await self._local.stop(grace_s)
         if self._http is not None:
             await self._http.stop()
+
+    def _given(self, topic_id: int, messages: int, size: int) -> None:
+        """Count messages that a member of a shared group got."""
+        if (topic := self._shards.replicas.topic(topic_id)) is not None:
+            self._meters.fetched(topic.name, messages, size, 0)
 
     def _shard_started(self, _: BrokerReplica) -> None:
         if self._embedded is not None:

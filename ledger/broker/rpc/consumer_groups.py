@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from grpc import StatusCode
@@ -41,14 +41,24 @@ from ledger.v1 import consumer_group_pb2, consumer_group_pb2_grpc
 MAX_WAIT_MS = 60_000
 
 
+# Is called with the id of a topic, the number of messages, and their size in bytes.
+OnGiven = Callable[[int, int, int], None]
+
+
 class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGroupsServicer):
     """The gRPC service for the members of consumer groups. Requests for a shard that has not started on this node
     are refused."""
 
     def __init__(
-        self, consumptions: ShardConsumptions, retry_topics: RetryTopics, rights: TopicRights | None = None
+        self,
+        consumptions: ShardConsumptions,
+        retry_topics: RetryTopics,
+        rights: TopicRights | None = None,
+        on_given: OnGiven = lambda topic_id, messages, size: None,
     ) -> None:
-        """`rights` decides what callers may do; None means that every caller may do everything."""
+        """`rights` decides what callers may do; None means that every caller may do everything. `on_given` counts
+        messages that members of shared groups get."""
+        self.given = on_given
         self._rights = rights
         self._streams = 0
         self._consumptions = consumptions

@@ -67,6 +67,9 @@ class Sharing(Protocol):
     def check_rights(self, consumer_group: str, topics: Iterable[int]) -> None:
         """Raise LedgerError if the caller may not read the topics as a member of the group."""
 
+    def given(self, topic_id: int, messages: int, size: int) -> None:
+        """Count messages that a member got. `size` is in bytes."""
+
 
 async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[LedgerError], None]) -> None:
     """Serve the stream of one member until it ends."""
@@ -233,6 +236,8 @@ async def send_answers(sharing: Sharing, member: SharedMember, opening: int, con
         if answer.received:  # the right may have ended while the receive waited
             sharing.check_rights(member.consumer_group, member.topics)
         await write(context, to_response(answer))
+        for batch in answer.received or ():
+            sharing.given(batch.queue.topic_id, len(batch.attempts), len(batch.body))
         member.sent(answer)
         if answer.error is not None:
             return

@@ -34,6 +34,7 @@ class Node:
     def __init__(self, leader: LeasingLeader) -> None:
         self._leader = leader
         self.refused: list[LedgerError] = []
+        self.counted: list[tuple[int, int, int]] = []
 
     @property
     def lookup(self) -> GroupLookup:
@@ -45,6 +46,9 @@ class Node:
 
     def check_rights(self, consumer_group: str, topics: Iterable[int]) -> None:
         """Every caller may do everything."""
+
+    def given(self, topic_id: int, messages: int, size: int) -> None:
+        self.counted.append((topic_id, messages, size))
 
     async def serve(self, client: StreamClient) -> None:
         await serve_share(self, cast("Context", client), self.refused.append)
@@ -121,12 +125,14 @@ async def test_a_stream_hands_out_what_matches_the_filter_of_its_opening() -> No
     topic = SharedTopic(topic_id=ORDERS, start_offset=0, filter="price > 10")
     opening = ShareOpening(consumer_group=GROUP, member="m", topics=[topic])
     client = StreamClient(ShareRequest(number=1, opening=opening), ShareRequest(number=2, receive=RECEIVE))
-    async with Node(leader).serving(client):
+    node = Node(leader)
+    async with node.serving(client):
         await leader.turn(3)
         await settled()
     opened, received = client.received
     assert opened.filters
     assert Batch(received.batches[0].body).offsets_from(0).tolist() == [1]
+    assert node.counted == [(ORDERS, 1, len(received.batches[0].body))]
 
 
 async def test_a_stream_that_its_client_does_not_open_ends(monkeypatch: pytest.MonkeyPatch) -> None:
