@@ -51,6 +51,7 @@ def queries() -> dict[str, str]:
     }
 
 
+@pytest.mark.real
 def test_the_dashboards_are_up_to_date(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "deploy/grafana/generate.py", tmp_path], check=True, timeout=60)
     made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
