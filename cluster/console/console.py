@@ -28,6 +28,9 @@ from ledger.errors import (
     LedgerError,
     PermissionDeniedError,
     UnavailableError,
+    UnknownGroupError,
+    UnknownQueueError,
+    UnknownTopicError,
 )
 
 log = logging.getLogger("ledgermq.node.console")
@@ -209,12 +212,13 @@ class Console:
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
+            visitor: Visitor | None = None
             try:
                 visitor = self._visitor(request)
                 form = await self._form(request, visitor) if route.method == "POST" else {}
                 return await route.page(Visit(request, visitor, self, form))
             except LedgerError as error:
-                return self._refusal(request, error)
+                return self._refusal(request, error, visitor)
             except web.HTTPException:
                 raise
             except Exception:
@@ -244,7 +248,8 @@ class Console:
         check_form(visitor, request, fields.pop(PROOF_FIELD, ""))
         return fields
 
-    def _refusal(self, request: web.Request, error: LedgerError) -> web.Response:
+    def _refusal(self, request: web.Request, error: LedgerError, visitor: Visitor | None = None) -> web.Response:
+        """Return the page of an error, with the links of all pages if the visitor is known."""
         match error:
             case AuthenticationError() if self._logins.are_needed:
                 if request.method == "GET" and not request.path.startswith(f"{ROOT}/live/"):
@@ -256,9 +261,12 @@ class Console:
                 status, title = 503, "Not now"
             case InvalidArgumentError():
                 status, title = 400, "This cannot be shown"
+            case UnknownTopicError() | UnknownQueueError() | UnknownGroupError():
+                status, title = 404, "Not found"
             case _:
                 status, title = 409, "The cluster refused"
-        return self.pages.response("error.html", status, title=title, text=str(error), visitor=None)
+        here = request.path
+        return self.pages.response("error.html", status, title=title, text=str(error), visitor=visitor, here=here)
 
     async def _to_root(self, _: web.Request) -> web.Response:
         return self._redirect(f"{ROOT}/")

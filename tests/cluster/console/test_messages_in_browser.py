@@ -159,6 +159,7 @@ def test_wrong_places_are_explained(open_cluster: ConsoleCluster, orders: str, v
     ]:
         page = window.open(f"/console/topics/{orders}/messages{path}")
         expect(page.get_by_role("alert")).to_contain_text(text)
+        expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Topics")).to_be_visible()
 
 
 def test_reading_a_topic_leaves_its_groups_alone(open_cluster: ConsoleCluster, orders: str, visit: Visit) -> None:

@@ -23,7 +23,7 @@ async def create_many(bootstrap: str, count: int) -> None:
 
         async def create(number: int) -> None:
             async with gate:
-                await admin.create_topic(f"many-{number:04}", queues=4)
+                await admin.create_topic(f"many-{number:04}", queues=1)
 
         await asyncio.gather(*(create(number) for number in range(count)))
 
