@@ -14,9 +14,11 @@ from cluster.console.pages.topics_page import topic_path
 from cluster.console.tail import LINES_A_TURN, Tail
 from ledger.errors import LedgerError
 
+# A turn that follows news, and one that follows none.
 TURN_S = 0.5
+QUIET_TURN_S = 1.0
 # After this many turns without news, the stream sends a comment.
-QUIET_TURNS = 20
+QUIET_TURNS = 10
 
 
 async def show(visit: Visit) -> web.StreamResponse:
@@ -65,7 +67,7 @@ async def _follow(visit: Visit, stream: EventStream, name: str) -> None:
         quiet = 0 if lines else quiet + 1
         if quiet % QUIET_TURNS == QUIET_TURNS - 1:
             await stream.keep_alive()
-        await asyncio.sleep(TURN_S)
+        await asyncio.sleep(TURN_S if lines else QUIET_TURN_S)
 
 
 ROUTES = [
