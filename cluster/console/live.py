@@ -19,7 +19,7 @@ from aiohttp import web
 
 from cluster.console.page import HEADERS
 from cluster.node.http.deadline import DEADLINE
-from ledger.errors import UnavailableError
+from ledger.errors import LedgerError, UnavailableError
 
 # A stream without news sends a comment after this time, so that both sides notice a dead connection.
 QUIET_S = 10.0
@@ -84,8 +84,8 @@ class LiveStreams:
         self._tasks.add(task)
         try:
             yield EventStream(response)
-        except (ConnectionError, TimeoutError):
-            pass  # the browser has left
+        except (ConnectionError, TimeoutError, LedgerError):
+            pass  # the browser has left, or its login has ended: it asks again, and is told
         finally:
             self._tasks.discard(task)
 

@@ -11,7 +11,7 @@ function follow(element) {
   });
   stream.addEventListener("error", () => {
     silence.hidden = false;
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (element.stream === stream) follow(element); }, 1000);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (element.stream === stream) again(element); }, 1000);
   });
   stream.addEventListener("parts", (event) => {
     silence.hidden = true;
@@ -23,6 +23,13 @@ function follow(element) {
     while (list.children.length > 500) list.lastElementChild.remove();
   });
   window.addEventListener("pagehide", () => stream.close());
+}
+
+// The node has refused the stream. If it sends the page elsewhere, the login has ended.
+async function again(element) {
+  const page = await fetch(location.href, { redirect: "manual" }).catch(() => null);
+  if (page?.type === "opaqueredirect") location.reload();
+  else follow(element);
 }
 
 function put(id, html) {

@@ -163,3 +163,15 @@ def test_a_user_without_the_right_sees_no_cluster(secured_cluster: ConsoleCluste
     window = visit(secured_cluster)
     window.log_in("reader", "a password of the test")
     expect(window.page.get_by_role("alert")).to_have_text("User reader has no right to describe the cluster.")
+
+
+def test_a_page_whose_user_has_a_new_password_goes_to_the_login(secured_cluster: ConsoleCluster, visit: Visit) -> None:
+    with Admin(secured_cluster.bootstrap, **secured_cluster.client_options) as admin:
+        admin.add_user("looker", "the first password")
+        admin.grant("looker", "describe", "cluster")
+        window = visit(secured_cluster)
+        window.log_in("looker", "the first password")
+        expect(window.page.locator(".verdict")).to_contain_text("healthy")
+        admin.rotate_user("looker", "the second password")
+    expect(window.page).to_have_url(f"{window.base}/console/login", timeout=15_000)
+    window.complaints.clear()  # the browser reports the stream that was refused
