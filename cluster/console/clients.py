@@ -89,6 +89,8 @@ class ConsoleClients:
 
     async def admin(self, token: str) -> ConsoleAdmin:
         """Return the started admin client of a login; without authentication, `token` is "". Raises LedgerError."""
+        if token in self._admins:  # does not wait while the client of another login starts
+            return self._used(token, self._admins.pop(token)[1])
         async with self._opening:
             await self._close_idle()
             if token in self._admins:
@@ -97,8 +99,7 @@ class ConsoleClients:
                 client = within(self.environment(token), ConsoleAdmin)
                 admin = client(self.servers, request_timeout_ms=REQUEST_TIMEOUT_MS)
                 await admin.start()
-            self._admins[token] = (time.monotonic(), admin)
-            return admin
+            return self._used(token, admin)
 
     def environment(self, token: str) -> Environment:
         """Return the environment of further clients of a login, such as producers."""
@@ -112,6 +113,10 @@ class ConsoleClients:
     async def close(self) -> None:
         for token in list(self._admins):
             await self.forget(token)
+
+    def _used(self, token: str, admin: ConsoleAdmin) -> ConsoleAdmin:
+        self._admins[token] = (time.monotonic(), admin)
+        return admin
 
     async def _close_idle(self) -> None:
         now_s = time.monotonic()

@@ -6,14 +6,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from cluster.console.clients import LOGIN_MS, ConsoleAdmin, ConsoleClients
+from cluster.console.forms import fields_of, is_small
 from cluster.console.live import LiveStreams
 from cluster.console.logins import COOKIE, PROOF_FIELD, ConsoleAccess, Logins, Visitor, check_form, check_origin
 from cluster.console.lookout import Lookouts
@@ -36,13 +37,11 @@ from ledger.errors import (
 log = logging.getLogger("ledgermq.node.console")
 
 ROOT = "/console"
-# The largest form of a user: a message of 4 MiB, whose characters may be percent-encoded. `MAX_FORMS` are read at the
-# same time. The form of a login is small, because strangers send it.
+# The largest form of a user: a message of 4 MiB, whose characters may be percent-encoded. `MAX_FORMS` large
+# ones are read at the same time. The form of a login is small, because strangers send it.
 MAX_FORM_BYTES = 16 << 20
 MAX_FORMS = 4
 MAX_LOGIN_BYTES = 8 << 10
-MAX_FIELDS = 200
-FORM_S = 20.0
 # Requests that read or send messages, and downloads, at the same time; and how long another one waits.
 MAX_READS = 8
 MAX_DOWNLOADS = 3
@@ -243,8 +242,8 @@ class Console:
 
     async def _form(self, request: web.Request, visitor: Visitor) -> dict[str, str]:
         """Return the fields of a form that a page of this visitor has sent. Raises LedgerError."""
-        async with self._reading_forms:
-            fields = await _fields(request, MAX_FORM_BYTES)
+        async with nullcontext() if is_small(request) else self._reading_forms:
+            fields = await fields_of(request, MAX_FORM_BYTES)
         check_form(visitor, request, fields.pop(PROOF_FIELD, ""))
         return fields
 
@@ -291,7 +290,7 @@ class Console:
         user = ""
         try:
             check_origin(request)
-            fields = await _fields(request, MAX_LOGIN_BYTES)
+            fields = await fields_of(request, MAX_LOGIN_BYTES)
             user, password = fields.get("user", "")[:127], fields.get("password", "")[:1_024]
             if self._logging_in.locked():
                 raise UnavailableError("Too many users log in at this moment: try again shortly.")
@@ -335,20 +334,3 @@ class Console:
             return await self._unknown(request)
         headers = {**HEADERS, "Cache-Control": "max-age=300"}
         return web.Response(body=file.read_bytes(), content_type=kind, charset="utf-8", headers=headers)
-
-
-async def _fields(request: web.Request, most_bytes: int) -> dict[str, str]:
-    """Return the fields of a form. Raises InvalidArgumentError if it is too large, too slow, or no form."""
-    if request.content_type != "application/x-www-form-urlencoded":
-        raise InvalidArgumentError("The console takes only forms of its own pages.")
-    length = request.content_length
-    if length is None or length > most_bytes:
-        raise InvalidArgumentError(f"The form is larger than {most_bytes:,} bytes, or does not tell its size.")
-    try:
-        async with asyncio.timeout(FORM_S):
-            body = await request.content.readexactly(length)
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
-    except TimeoutError as error:
-        raise InvalidArgumentError(f"The form was not complete after {FORM_S:.0f} s.") from error
-    except (ValueError, asyncio.IncompleteReadError) as error:
-        raise InvalidArgumentError("The form cannot be read.") from error

@@ -65,13 +65,13 @@ class LiveStreams:
         """Send changed parts until the browser leaves, or until `check()` raises LedgerError because the login has
         ended. Raises UnavailableError if too many streams are open."""
         async with self.opened(request) as stream:
-            await _send_news(stream, turns, render, check)
+            await send_news(stream, turns, render, check)
         return stream.response
 
     @asynccontextmanager
     async def opened(self, request: web.Request) -> AsyncIterator[EventStream]:
         """Open a stream, which ends when the block ends or when the browser leaves. Raises UnavailableError if too many
-        streams are open."""
+        streams are open. A LedgerError in the block ends the stream, because its answer has begun."""
         if len(self._tasks) >= MAX_STREAMS:
             raise UnavailableError(f"{MAX_STREAMS} pages of this node update themselves already: close some of them.")
         request[DEADLINE].reschedule(None)
@@ -96,7 +96,8 @@ class LiveStreams:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _send_news(stream: EventStream, turns: Turns, render: Render, check: Callable[[], object]) -> None:
+async def send_news(stream: EventStream, turns: Turns, render: Render, check: Callable[[], object]) -> None:
+    """Send changed parts until `check()` raises LedgerError, also right before each event."""
     sent: dict[str, str] = {}
     turn = -1
     while True:
@@ -107,6 +108,7 @@ async def _send_news(stream: EventStream, turns: Turns, render: Render, check: C
         except TimeoutError:
             await stream.keep_alive()
             continue
+        check()  # the right may have ended during the wait
         parts = dict(render())
         news = {name: html for name, html in parts.items() if sent.get(name) != html}
         if news:

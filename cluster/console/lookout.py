@@ -101,7 +101,7 @@ class Lookouts:
         questions are asked."""
         for other, lookout in list(self._lookouts.items()):
             if lookout.is_idle and other != key:
-                del self._lookouts[other]
+                self._lookouts.pop(other, None)  # another request may have removed it meanwhile
                 await lookout.stop()
         if key not in self._lookouts:
             if len(self._lookouts) >= MAX_LOOKOUTS:

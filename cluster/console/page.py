@@ -53,9 +53,9 @@ class Pages:
 
     def response(self, template: str, status: int = 200, **values: Any) -> web.Response:
         """Return the rendered template as a page."""
-        return web.Response(
-            text=self.text(template, **values), status=status, content_type="text/html", headers=HEADERS
-        )
+        # What is no Unicode, such as half a surrogate in a header of a stranger, becomes "?".
+        page = self.text(template, **values).encode(errors="replace")
+        return web.Response(body=page, status=status, content_type="text/html", charset="utf-8", headers=HEADERS)
 
 
 def proof_input(visitor: Visitor) -> Markup:

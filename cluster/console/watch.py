@@ -22,7 +22,7 @@ from cluster.console.clients import ConsoleAdmin
 from cluster.console.picture import Picture, SeenEvent, picture_of
 from cluster.console.rates import Rates
 from ledger.client.records import NodeStatus
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, UnavailableError
 from ledger.v1 import inspection_pb2
 
 log = logging.getLogger("ledgermq.node.console")
@@ -35,6 +35,8 @@ ANSWER_S = 1.0
 LINGER_S = 10.0
 # How many events of all nodes are kept.
 MAX_EVENTS = 4_000
+# Logins that look at the cluster at the same time.
+MAX_WATCHES = 32
 
 
 class ClusterWatch:
@@ -168,12 +170,14 @@ class Watches:
         self._watches: dict[str, ClusterWatch] = {}
 
     async def of(self, token: str) -> ClusterWatch:
-        """Return the watch of a login."""
+        """Return the watch of a login. Raises UnavailableError if too many logins look at the cluster."""
         for other, watch in list(self._watches.items()):
             if watch.is_idle and other != token:
-                del self._watches[other]
+                self._watches.pop(other, None)  # another request may have removed it meanwhile
                 await watch.stop()
         if token not in self._watches:
+            if len(self._watches) >= MAX_WATCHES:
+                raise UnavailableError(f"{MAX_WATCHES} logins use the console of this node already: try again shortly.")
             self._watches[token] = ClusterWatch(lambda: self._admin(token), self._now_ms)
         return self._watches[token]
 

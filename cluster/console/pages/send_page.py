@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from urllib.parse import urlencode
 
@@ -18,6 +19,8 @@ from ledger.errors import LedgerError
 
 # A message that is not committed after this time is reported as failed.
 SEND_MS = 10_000
+# A longer field of a refused form is left out of the page that says why it was refused.
+MAX_ECHO_CHARACTERS = 64 << 10
 # What the address of the page says of the message that was sent last: queue:offset, or the handle of a waiting message.
 _SENT = re.compile(r"\d{1,4}:\d{1,19}", re.ASCII)
 _HANDLE = re.compile(r"[A-Za-z0-9_.:-]{1,200}", re.ASCII)
@@ -40,7 +43,7 @@ async def _page(visit: Visit, error: str, status: int = 200) -> web.Response:
         path=topic_path(name),
         topic=topic,
         error=error,
-        form=visit.form,
+        form={field: text for field, text in visit.form.items() if len(text) <= MAX_ECHO_CHARACTERS},
         encodings=ENCODINGS,
         max_delay_s=MAX_DELAY_S,
         sent=sent.split(":") if _SENT.fullmatch(sent) and not error else None,
@@ -53,7 +56,7 @@ async def send(visit: Visit) -> web.StreamResponse:
     name = named(visit)
     check(visit, "publish", name)
     try:
-        message = new_message(visit.form)
+        message = await asyncio.to_thread(new_message, visit.form)
         async with visit.console.reads.one():
             receipt = await _sent(visit, name, message)
     except LedgerError as error:

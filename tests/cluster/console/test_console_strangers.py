@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 import pytest
 
-from cluster.console.console import MAX_LOGIN_BYTES
+from cluster.console.console import MAX_FORM_BYTES, MAX_FORMS, MAX_LOGIN_BYTES
 from cluster.console.live import MAX_STREAMS
 from tests.cluster.console.conftest import ConsoleCluster
 
@@ -44,6 +44,7 @@ def asked(
         ("GET", "/console/shards/0?last=x", b"", {}, 400),
         ("GET", "/console/static/..%2f..%2fconsole.py", b"", {}, 404),
         ("GET", "/console/nothing", b"", {}, 404),
+        ("POST", "/console/operations/remove", b"node=1", {**FORM, "Origin": "http://\xff"}, 403),
         ("PUT", "/console/operations", b"", {}, 405),
     ],
 )
@@ -64,6 +65,25 @@ def test_the_login_reads_only_small_forms(secured_cluster: ConsoleCluster) -> No
     connection.request("POST", "/console/login", b"user=" + b"x" * MAX_LOGIN_BYTES, FORM)
     assert connection.getresponse().status == 400
     connection.close()
+
+
+def test_slow_forms_keep_nobody_from_small_ones(open_cluster: ConsoleCluster) -> None:
+    host, _, port = urlparse(open_cluster.url(1)).netloc.rpartition(":")
+    request = (
+        f"POST /console/logout HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: {MAX_FORM_BYTES}\r\n"
+        "Content-Type: application/x-www-form-urlencoded\r\n\r\nproof="
+    ).encode()
+    slow = [socket.create_connection((host, int(port)), timeout=10) for _ in range(MAX_FORMS)]
+    try:
+        for connection in slow:
+            connection.sendall(request)
+        time.sleep(0.3)
+        began_s = time.monotonic()
+        assert asked(open_cluster, "POST", "/console/operations/remove", b"node=1", FORM)[0] == 403
+        assert time.monotonic() - began_s < 5
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 def test_streams_are_bounded(open_cluster: ConsoleCluster) -> None:
