@@ -89,7 +89,7 @@ class TopicReader:
         async with bounded(f"The offsets of topic {topic.name}"):
             shards = sorted(set(topic.shards))
             queues = [[queue for queue, place in enumerate(topic.shards) if place == shard] for shard in shards]
-            found = await asyncio.gather(*(list_offsets(self._client, topic, some) for some in queues))
+            found = await asyncio.gather(*(list_offsets(self._client, topic, some, sizes=True) for some in queues))
         return sorted((one for each in found for one in each.values()), key=lambda one: one.queue)
 
     async def offsets_of(self, topic: RoutedTopic, queue: int) -> QueueOffsets:

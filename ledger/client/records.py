@@ -159,12 +159,14 @@ class WaitingMessage:
 class QueueOffsets:
     """The offsets of one queue: the first kept message has `first_offset`, and the next new message gets `end_offset`.
 
-    If the two offsets are equal, the queue has no messages.
+    If the two offsets are equal, the queue has no messages. `about_bytes` is about how many bytes the messages take in
+    the log, or 0 if the node was not asked for it.
     """
 
     queue: int
     first_offset: int
     end_offset: int
+    about_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,16 +114,18 @@ class FetchedBatch(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., term: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("topic_id", "queues", "linearizable", "time_ms")
+    __slots__ = ("topic_id", "queues", "linearizable", "time_ms", "sizes")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    SIZES_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queues: _containers.RepeatedScalarFieldContainer[int]
     linearizable: bool
     time_ms: int
-    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[_Iterable[int]] = ..., linearizable: _Optional[bool] = ..., time_ms: _Optional[int] = ...) -> None: ...
+    sizes: bool
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[_Iterable[int]] = ..., linearizable: _Optional[bool] = ..., time_ms: _Optional[int] = ..., sizes: _Optional[bool] = ...) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("error", "queues")
@@ -134,16 +136,18 @@ class ListOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueOffsets, _Mapping]]] = ...) -> None: ...
 
 class QueueOffsets(_message.Message):
-    __slots__ = ("queue", "first_offset", "end_offset", "time_offset")
+    __slots__ = ("queue", "first_offset", "end_offset", "time_offset", "about_bytes")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     TIME_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     queue: int
     first_offset: int
     end_offset: int
     time_offset: int
-    def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., time_offset: _Optional[int] = ...) -> None: ...
+    about_bytes: int
+    def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., time_offset: _Optional[int] = ..., about_bytes: _Optional[int] = ...) -> None: ...
 
 class QueryMessagesRequest(_message.Message):
     __slots__ = ("shard", "topic_id", "key", "begin_ms", "end_ms", "max_messages", "before_position", "linearizable")

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.fetch.queue_sizes import about_bytes
 from ledger.broker.replicas import Replicas
 from ledger.errors import StorageFailedError
 from ledger.state import Topic
-from store import RangeDamagedError
+from store import ConsumeQueue, RangeDamagedError
 from store.index.time_index import offset_at, position_at
 from store.log.entry import EntryFlawError
 
@@ -27,12 +28,13 @@ QUEUES_AT_ONCE = 16
 class OffsetsQuery:
     """A query for the offsets of a topic's queues. If `queues` is empty, the query is for all queues of the topic.
     With `time_ms`, the query also asks for the offset of the first message that was appended at this time (ms since
-    1970) or later."""
+    1970) or later. With `sizes`, it also asks how many bytes the messages take."""
 
     topic_id: int
     queues: tuple[int, ...] = ()
     time_ms: int | None = None
     linearizable: bool = False
+    sizes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class OffsetsAnswer:
     first_offset: int
     end_offset: int
     time_offset: int | None = None
+    # About how many bytes the messages take in the log; 0 if the query does not ask.
+    about_bytes: int = 0
 
 
 async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetsAnswer]:
@@ -56,7 +60,7 @@ async def list_offsets(replicas: Replicas, query: OffsetsQuery) -> list[OffsetsA
     for shard in sorted({topic.shards[queue] for queue in queues}):
         replica = await replicas.require(shard).up_to_date(linearizable=query.linearizable)
         here = [queue for queue in queues if topic.shards[queue] == shard]
-        found += await shard_offsets(replica, query.topic_id, here, query.time_ms)
+        found += await shard_offsets(replica, query.topic_id, here, query.time_ms, sizes=query.sizes)
     return found
 
 
@@ -70,7 +74,7 @@ async def _topic(replicas: Replicas, query: OffsetsQuery) -> Topic:
 
 
 async def shard_offsets(
-    replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None
+    replica: BrokerReplica, topic_id: int, queues: Sequence[int], time_ms: int | None, *, sizes: bool = False
 ) -> list[OffsetsAnswer]:
     """Return the offsets of `queues`, which are in the replica's shard. Raises the same errors as `list_offsets`."""
     topic = replica.state.topics.require(topic_id, max(queues))
@@ -82,7 +86,15 @@ async def shard_offsets(
     for number, queue in enumerate(queues, 1):
         units = replica.queues.get(topic.topic_id, queue)
         first, end = units.first_offset, replica.state.next_offset(topic.topic_id, queue)
-        found.append(OffsetsAnswer(queue, first, end, None if time_ms is None else offset_at(units, position)))
-        if time_ms is not None and number % QUEUES_AT_ONCE == 0:
+        at = None if time_ms is None else offset_at(units, position)
+        found.append(OffsetsAnswer(queue, first, end, at, _size(replica, units) if sizes else 0))
+        if (sizes or time_ms is not None) and number % QUEUES_AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
+
+
+def _size(replica: BrokerReplica, units: ConsumeQueue) -> int:
+    try:
+        return about_bytes(replica.log, units, units.first_offset, units.end_offset)
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise StorageFailedError(f"this node cannot read its log for the sizes of queues: {damage}") from damage

@@ -164,7 +164,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.ListOffsetsRequest, response: broker_pb2.ListOffsetsResponse
     ) -> None:
         time_ms = request.time_ms if request.HasField("time_ms") else None
-        query = OffsetsQuery(request.topic_id, tuple(request.queues), time_ms, request.linearizable)
+        query = OffsetsQuery(request.topic_id, tuple(request.queues), time_ms, request.linearizable, request.sizes)
         with storage_checked(UNREADABLE):
             for each in await list_offsets(self._broker.replicas, query):
                 response.queues.add(
@@ -172,6 +172,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
                     first_offset=each.first_offset,
                     end_offset=each.end_offset,
                     time_offset=each.time_offset,
+                    about_bytes=each.about_bytes,
                 )
 
     @answers(broker_pb2.QueryMessagesResponse)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ledger.batch.cut import cut
 from ledger.broker.shared.stored_batches import StoredBatch, StoredBatches
 from ledger.errors import CorruptBatchError, LedgerError
 from ledger.state import TopicQueueId
-from store import CommitLog, ConsumeQueue
-from store.index.consume_queue import Units
+from store import ConsumeQueue
 
 log = logging.getLogger("ledgermq.broker.shared")
 
@@ -103,10 +101,3 @@ def _places(units: ConsumeQueue, offsets: Sequence[int]) -> list[tuple[int, int]
     if len(some) < len(offsets):
         raise CorruptBatchError(f"the index of the queue ends before offset {offsets[-1]}")
     return list(zip(some["position"].tolist(), some["size"].tolist(), strict=True))
-
-
-def shares(commit_log: CommitLog, units: Units) -> NDArray[np.float64]:
-    """Return for each of these units about how many bytes its message adds to a cut batch. Raises StoreError."""
-    positions, sources = np.unique(units["position"], return_inverse=True)
-    counts = np.array([max(1, commit_log.reading.header_at(int(position)).count) for position in positions.tolist()])
-    return np.asarray(units["size"] / counts[sources], np.float64)

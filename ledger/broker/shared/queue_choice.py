@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.fetch.queue_sizes import shares
 from ledger.broker.shared.filter_matches import FilterMatches
 from ledger.broker.shared.lease_clock import are_free
-from ledger.broker.shared.leased_batches import shares
 from ledger.broker.shared.members import SharedTopic
 from ledger.state import TopicQueueId
 from ledger.state.group_modes import GroupMode

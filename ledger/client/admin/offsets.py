@@ -24,17 +24,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def list_offsets(
-    client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None
+    client: ClusterClient, topic: RoutedTopic, queues: Sequence[int], *, node: int | None = None, sizes: bool = False
 ) -> dict[int, QueueOffsets]:
     """Return the first offset and the end offset of each given queue, by queue number. If `node` is given, ask this
-    node instead of the leaders of the shards."""
+    node instead of the leaders of the shards. With `sizes`, also about how many bytes the messages take."""
     found: dict[int, QueueOffsets] = {}
     for shard in sorted({topic.shards[queue] for queue in queues}):
         of_shard = [queue for queue in queues if topic.shards[queue] == shard]
-        request = broker_pb2.ListOffsetsRequest(topic_id=topic.topic_id, queues=of_shard, linearizable=node is None)
+        request = broker_pb2.ListOffsetsRequest(
+            topic_id=topic.topic_id, queues=of_shard, linearizable=node is None, sizes=sizes
+        )
         response = await client.call(shard, _asking(request), node=node)
         for one in response.queues:
-            found[one.queue] = QueueOffsets(one.queue, one.first_offset, one.end_offset)
+            found[one.queue] = QueueOffsets(one.queue, one.first_offset, one.end_offset, one.about_bytes)
     return found
 
 

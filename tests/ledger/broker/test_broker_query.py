@@ -261,3 +261,27 @@ def test_without_a_time_none_is_looked_for() -> None:
     assert offsets(node, 1, [0], None) == [(0, 0, 1, None)]
     with pytest.raises(UnknownQueueError):
         offsets(node, 1, [5], 0)
+
+
+# -- sizes of queues
+
+
+@pytest.mark.parametrize("batches", [3, 90])
+def test_the_size_of_a_queue_is_about_that_of_its_batches(batches: int) -> None:
+    """Another queue has batches of its own between them."""
+    node = Node()
+    size = 0
+    for number in range(batches):
+        before = node.log.end
+        node.send(1, 0, [b"a"] * (1 + number % 30), number)
+        size += node.log.end - before
+        node.send(1, 1, [b"b"] * 40, number)
+    (answer,) = finished(shard_offsets(node.replica, 1, [0], None, sizes=True))
+    assert answer.about_bytes == pytest.approx(size, rel=0.15)
+    (unasked,) = finished(shard_offsets(node.replica, 1, [0], None))
+    assert unasked.about_bytes == 0
+
+
+def test_an_empty_queue_has_no_size() -> None:
+    (answer,) = finished(shard_offsets(Node().replica, 1, [1], None, sizes=True))
+    assert (answer.first_offset, answer.end_offset, answer.about_bytes) == (0, 0, 0)
