@@ -159,22 +159,33 @@ class DevCluster:
         Raises DevError and LedgerError. After an OperationTimeoutError, the new node keeps running and keeps
         catching up."""
         with self._locked():
-            bootstrap, before = self.bootstrap, self._plan()
-            node = before.next_node
-            with turn():
-                plan = before.with_node(choose_next_port(before.ports[-1], before.ports_of_a_node))
-                self._write_node(plan, node)
-                plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
-                with self._or_forget(node):
-                    start_nodes([self.node(node)], timeout_s)
+            bootstrap = self.bootstrap
+            node = self._start_joining(timeout_s)
             with (
                 self._or_forget(node),
                 Admin(bootstrap, request_timeout_ms=_REQUEST_MS, **self.client_options) as admin,
             ):
-                wait_answers(self.node(node), timeout_s, is_secure=before.secure)
-                admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
+                admin.add_node(node, self._plan().address(node), promote=promote, timeout_ms=timeout_s * 1000)
             (state,) = [state for state in self.status() if state.id == node]
             return state
+
+    def start_joining_node(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
+        """Start one more node, which waits to be added to the cluster. Return its number. Raises DevError."""
+        with self._locked():
+            return self._start_joining(timeout_s)
+
+    def _start_joining(self, timeout_s: float) -> int:
+        before = self._plan()
+        node = before.next_node
+        with turn():
+            plan = before.with_node(choose_next_port(before.ports[-1], before.ports_of_a_node))
+            self._write_node(plan, node)
+            plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
+            with self._or_forget(node):
+                start_nodes([self.node(node)], timeout_s)
+        with self._or_forget(node):
+            wait_answers(self.node(node), timeout_s, is_secure=before.secure)
+        return node
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and

@@ -14,6 +14,7 @@ from cluster.local.processes import DevCluster
 from tests.cluster.console.browser import ConsoleBrowser, launched
 
 SHARDS = 2
+SEGMENT_BYTES = 8 << 20
 Visit = Callable[..., ConsoleBrowser]
 T = TypeVar("T")
 
@@ -25,7 +26,8 @@ class ConsoleCluster:
     def __init__(self, directory: Path, *, secure: bool) -> None:
         self._thread = ThreadPoolExecutor(1, "cluster")
         self._cluster = DevCluster(directory)
-        self.beside(lambda: self._cluster.start(3, shards=SHARDS, secure=secure))
+        # Small segments, so that old messages can be removed.
+        self.beside(lambda: self._cluster.start(3, shards=SHARDS, secure=secure, segment_bytes=SEGMENT_BYTES))
         self.is_secure = secure
         self.bootstrap = self._cluster.bootstrap
         # The options of clients that administer the cluster.
@@ -53,6 +55,11 @@ class ConsoleCluster:
 
     def restart(self, node: int) -> None:
         self.beside(lambda: self._cluster.restart(node))
+
+    def start_joining_node(self) -> tuple[int, str]:
+        """Start one more node, which waits to be added. Return its number and address."""
+        node = self.beside(self._cluster.start_joining_node)
+        return node, self._cluster.node(node).address
 
     def log_file(self, node: int, shard: int) -> Path:
         """Return the first file of the log of a replica."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -9,7 +11,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
-from ledgermq import Admin
+from ledgermq import Admin, Producer
 from tests.cluster.console.conftest import ConsoleCluster, Visit
 
 pytestmark = pytest.mark.real
@@ -52,6 +54,46 @@ def test_a_removal_shows_what_is_at_stake(open_cluster: ConsoleCluster, visit: V
     expect(page.get_by_text("Shard 0: 3 voters become 2; it survives 0 failure(s) (now 1).")).to_be_visible()
     expect(page.get_by_text("One more failed node stops its writes.").first).to_be_visible()
     expect(page.get_by_role("button", name="Remove node 3")).to_be_visible()
+
+
+def test_a_node_is_added_promoted_and_removed(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    node, address = open_cluster.start_joining_node()
+    page = visit(open_cluster).open("/console/operations")
+    page.get_by_label("Number").fill(str(node))
+    page.get_by_label("Address").fill(address)
+    page.locator("form", has=page.get_by_label("Address")).get_by_role("button").click()
+    expect(page.get_by_text(f"Node {node} at {address} becomes a learner of 2 shard(s).")).to_be_visible()
+    page.get_by_role("button", name=f"Add node {node} as a learner").click()
+    row = page.get_by_role("region", name="Table of members").get_by_role("row", name=address)
+    expect(row).to_contain_text("learner in 2")
+    with Admin(open_cluster.bootstrap, profile="") as admin:
+        deadline_s = time.monotonic() + 20
+        while not all((found := admin.members(shard=shard).get(node)) and found.caught_up for shard in (0, 1)):
+            assert time.monotonic() < deadline_s, "the learner does not catch up"
+            time.sleep(0.1)
+    row.get_by_role("link", name="promote").click()
+    expect(page.get_by_text("Shard 0: 3 voters become 4; it survives 1 failure(s) (now 1).")).to_be_visible()
+    page.get_by_role("button", name=f"Promote node {node}").click()
+    expect(page.get_by_role("status").first).to_have_text(f"Node {node} votes in all its shards.")
+    row.get_by_role("link", name="remove").click()
+    expect(page.get_by_text("Shard 0: 4 voters become 3; it survives 1 failure(s) (now 1).")).to_be_visible()
+    page.get_by_role("button", name=f"Remove node {node}").click()
+    expect(page.get_by_role("status").first).to_contain_text(f"Node {node} is no member any more.")
+    expect(row).to_have_count(0)
+
+
+def test_old_messages_are_removed_after_their_plan(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    with Admin(open_cluster.bootstrap, profile="") as admin:
+        admin.create_topic("old", queues=1)
+    with Producer(open_cluster.bootstrap, profile="") as producer:
+        for _ in range(5):
+            producer.send_many("old", [random.randbytes(1 << 20) for _ in range(4)])
+    page = visit(open_cluster).open("/console/operations")
+    page.get_by_label("Remove messages older than").fill("0")
+    page.locator("form", has=page.get_by_label("Remove messages older than")).get_by_role("button").click()
+    expect(page.get_by_text("Removed messages cannot be restored")).to_be_visible()
+    page.get_by_role("button", name="Remove them for good").click()
+    expect(page.get_by_role("status").first).to_contain_text("messages were removed;")
 
 
 def test_the_audit_log_has_the_user(secured_cluster: ConsoleCluster, visit: Visit) -> None:
