@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from cluster.console.charts import ChartPainter
 from cluster.console.clients import LOGIN_MS, ConsoleAdmin, ConsoleClients
 from cluster.console.forms import fields_of, is_small
 from cluster.console.live import LiveStreams
@@ -179,6 +180,7 @@ class Console:
         self.lookouts = Lookouts()
         self.resends = Resends(clients)
         self.streams = LiveStreams()
+        self.painter = ChartPainter()
         self._logins = Logins(access)
         self._is_open = is_open
         self._is_secure = is_secure

@@ -15,6 +15,8 @@ from ledger.topics import MAX_QUEUES
 
 # How the value is written in the form.
 ENCODINGS = {"text": "text", "json": "JSON", "base64": "base64", "hex": "hexadecimal"}
+# The check of a longer value would stop the node for too long.
+MAX_JSON_CHARACTERS = 1 << 20
 MAX_DELAY_S = 40 * 86_400
 
 
@@ -45,6 +47,10 @@ def new_message(form: Mapping[str, str]) -> NewMessage:
 
 def _value(text: str, encoding: str) -> bytes:
     text = text.replace("\r\n", "\n")  # a browser sends the lines of a form with CR LF
+    if encoding == "json" and len(text) > MAX_JSON_CHARACTERS:
+        raise InvalidArgumentError(
+            f"A value of more than {MAX_JSON_CHARACTERS:,} characters is not checked as JSON: send it as text."
+        )
     try:
         match encoding:
             case "text":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from itertools import groupby
 
 from aiohttp import web
 
 from cluster.console.bars import bars_of
-from cluster.console.charts import HEADERS, rate_chart
+from cluster.console.charts import HEADERS
 from cluster.console.console import ROOT, Route, Visit
 from cluster.console.picture import Picture, SeenNode
 from cluster.console.rates import KEEP_EVERY_S
@@ -100,7 +101,11 @@ async def chart(visit: Visit) -> web.StreamResponse:
         "sent": [rate.messages_in for rate in rates.history],
         "received": [rate.messages_out for rate in rates.history],
     }
-    image = watch.once_a_turn("chart of the cluster", lambda: rate_chart(lines, KEEP_EVERY_S))
+    painter = visit.console.painter
+    drawing = watch.once_a_turn(
+        "chart of the cluster", lambda: asyncio.create_task(painter.rate_chart(lines, KEEP_EVERY_S))
+    )
+    image = await asyncio.shield(drawing)  # other browsers wait for the same drawing
     return web.Response(body=image, content_type="image/svg+xml", headers=HEADERS)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from cluster.console.charts import HEADERS as CHART_HEADERS
-from cluster.console.charts import rate_chart
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.console import ROOT, Route, Visit, number_in
 from cluster.console.pages.topics_page import to, topic_path, watch_of
@@ -126,7 +125,8 @@ async def chart(visit: Visit) -> web.StreamResponse:
         "sent": [rate.messages_in for rate in history],
         "received": [rate.messages_out for rate in history],
     }
-    return web.Response(body=rate_chart(lines, KEEP_EVERY_S), content_type="image/svg+xml", headers=CHART_HEADERS)
+    image = await visit.console.painter.rate_chart(lines, KEEP_EVERY_S)
+    return web.Response(body=image, content_type="image/svg+xml", headers=CHART_HEADERS)
 
 
 # -- changes

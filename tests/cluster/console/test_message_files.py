@@ -10,7 +10,7 @@ import pytest
 
 from cluster.console import message_files
 from cluster.console.message_files import message_file
-from cluster.console.new_message import new_message
+from cluster.console.new_message import MAX_JSON_CHARACTERS, new_message
 from cluster.console.pages.messages_page import attachment, time_of
 from cluster.console.reading import TopicReader
 from cluster.console.tail import LINES_A_TURN, QUEUES_A_TURN, Tail
@@ -96,6 +96,7 @@ def test_a_form_makes_a_message() -> None:
     [
         ({"value": "{", "encoding": "json"}, "no JSON: Expecting property name"),
         ({"value": "[" * 100_000, "encoding": "json"}, "no JSON"),
+        ({"value": f"[{'1,' * (MAX_JSON_CHARACTERS // 2)}1]", "encoding": "json"}, "send it as text"),
         ({"value": "xyz", "encoding": "hex"}, "no hexadecimal"),
         ({"value": "!", "encoding": "base64"}, "no base64"),
         ({"value": "\ud800"}, "no text"),
