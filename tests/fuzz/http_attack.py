@@ -16,11 +16,16 @@ from tests.fuzz.defects import Defect
 REQUEST_S = 1.0
 _PATHS = ("/metrics", "/healthz", "/readyz", "/readyz/writes", "/shards", "/shards/{}", "/shards/{}/segments")
 _DEEPER = ("/shards/{}/segments/{}", "/shards/{}/snapshot", "/shards/{}/segments/{}/{}", "/{}", "/{}/../{}")
+_CONSOLE = (
+    "/", "/console/", "/console/login", "/console/{}", "/console/static/{}", "/console/shards/{}?last={}",
+    "/console/topics/{}", "/console/topics/{}/messages?queue={}&offset={}", "/console/groups/{}", "/console/live/{}",
+    "/console/live/shards/{}", "/console/operations/plan/{}?node={}", "/console/charts/{}",
+)  # fmt: skip
 _VALUES = ("0", "1", "-1", "99999999999999999999", "..", "%2e%2e", "%00", "a" * 5000, "0x1", "1e9", "\u00fc")
 _RANGES = ("bytes=0-", "bytes=-1", "bytes=5-2", "bytes=a-b", "x" * 3000)
 _PROOFS = ("Basic YWRtaW46YWRtaW4=", "Basic %", "Bearer guessed", "Bearer " + "x" * 3000, "Basic " + "A" * 7000)
 # What every caller may ask a node with authentication.
-_FOR_EVERYBODY = ("/healthz", "/readyz", "/readyz/writes")
+_FOR_EVERYBODY = ("/healthz", "/readyz", "/readyz/writes", "/console/login")
 _HEADERS = b"GET /metrics HTTP/1.1\r\nHost: here\r\n"
 _RAW = (
     b"",
@@ -60,7 +65,7 @@ class HttpAttack:
         timeout = aiohttp.ClientTimeout(total=REQUEST_S)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             while True:
-                path = random.choice(_PATHS + _DEEPER)
+                path = random.choice(_PATHS + _DEEPER + _CONSOLE)
                 path = path.format(*(random.choice(_VALUES) for _ in range(path.count("{}"))))
                 headers = {"Range": random.choice(_RANGES)} if random.random() < 0.5 else {}
                 if random.random() < 0.5:
@@ -68,15 +73,16 @@ class HttpAttack:
                 method, status = random.choice(("GET", "HEAD", "POST")), 0
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValueError):
                     url = f"{scheme}://{random.choice(self._addresses)}{path}"
-                    async with session.request(method, url, headers=headers) as answer:
-                        status = answer.status
+                    async with session.request(method, url, headers=headers, allow_redirects=False) as answer:
+                        status, path = answer.status, answer.url.path  # without dots
                 self.ended[str(status)] += 1
                 self._judge(f"{method} {path} {headers}", path, status)
                 await asyncio.sleep(0.02)
 
     def _judge(self, request: str, path: str, status: int) -> None:
         is_broken = status >= 500 and status != 503
-        is_too_open = self._tls is not None and 200 <= status < 400 and path not in _FOR_EVERYBODY
+        # A page of the console leads strangers to the login.
+        is_too_open = self._tls is not None and 200 <= status < 300 and path not in _FOR_EVERYBODY
         if is_broken or is_too_open:
             self.defects.append(Defect(self._cluster, "stranger", path, (request,), str(status)))
 
