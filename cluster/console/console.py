@@ -28,7 +28,10 @@ from ledger.errors import (
     AuthenticationError,
     InvalidArgumentError,
     LedgerError,
+    NoLeaderError,
+    NotLeaderError,
     PermissionDeniedError,
+    RequestTimeoutError,
     UnavailableError,
     UnknownGroupError,
     UnknownQueueError,
@@ -258,7 +261,7 @@ class Console:
                 status, title = 401, "Log in"
             case PermissionDeniedError() | AuthenticationError():
                 status, title = 403, "Not allowed"
-            case UnavailableError():
+            case UnavailableError() | NoLeaderError() | NotLeaderError() | RequestTimeoutError():
                 status, title = 503, "Not now"
             case InvalidArgumentError():
                 status, title = 400, "This cannot be shown"
@@ -320,6 +323,7 @@ class Console:
             await self._form(request, visitor)
         except LedgerError as error:
             return self._refusal(request, error)
+        self._logins.end(visitor)
         await self.clients.forget(visitor.token)
         response = self._redirect(f"{ROOT}/login")
         response.del_cookie(COOKIE, path=ROOT)

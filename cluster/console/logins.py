@@ -18,6 +18,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,8 @@ COOKIE = "ledgermq-console"
 # The name of the form field with the proof.
 PROOF_FIELD = "proof"
 MAX_COOKIE_CHARACTERS = 512
+# The logouts that a node remembers.
+MAX_ENDED = 10_000
 
 
 class ConsoleAccess(Protocol):
@@ -82,10 +85,18 @@ class Logins:
     def __init__(self, access: ConsoleAccess | None) -> None:
         self._access = access
         self._open_proof = secrets.token_hex(16)
+        # The proofs of logins that were ended at this node, the oldest first.
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     @property
     def are_needed(self) -> bool:
         return self._access is not None
+
+    def end(self, visitor: Visitor) -> None:
+        """End a login at this node. The other nodes accept its cookie until the token ends."""
+        self._ended[visitor.proof] = None
+        while len(self._ended) > MAX_ENDED:
+            self._ended.popitem(last=False)
 
     def visitor(self, request: web.Request) -> Visitor:
         """Return the visitor of a request. Raises AuthenticationError if there is no login, or if it has ended,
@@ -96,6 +107,8 @@ class Logins:
         token = request.cookies.get(COOKIE, "")
         if not token or len(token) > MAX_COOKIE_CHARACTERS or not token.isascii():
             raise AuthenticationError("Log in to use the console.")
+        if proof_of(token) in self._ended:
+            raise AuthenticationError("This login has ended: log in again.")
         return Visitor(self._access.prove(token), token, proof_of(token), self._access)
 
 
@@ -118,7 +131,7 @@ def check_origin(request: web.Request) -> None:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise PermissionDeniedError("Another site sent this form, so it was not accepted.")
     origin = request.headers.get("Origin")
-    if origin not in (None, "null") and origin.partition("://")[2] != request.host:
+    if origin is not None and origin.partition("://")[2] != request.host:
         raise PermissionDeniedError(f"A page of {origin[:100]} sent this form, so it was not accepted.")
 
 

@@ -137,8 +137,12 @@ def test_users_log_in_and_out(secured_cluster: ConsoleCluster, visit: Visit) -> 
     (cookie,) = window.context.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"], cookie["secure"]) == (True, "Strict", True)
     expect(page.locator(".verdict")).to_contain_text("healthy")
+    (cookie,) = window.context.cookies()
     page.get_by_role("button", name="Log out").click()
     expect(page).to_have_url(f"{window.base}/console/login")
+    window.open("/console/")
+    expect(page).to_have_url(f"{window.base}/console/login")
+    window.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": f"{window.base}/console"}])
     window.open("/console/")
     expect(page).to_have_url(f"{window.base}/console/login")
 
