@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cluster.authority import Authority, new_authority, write_pair
+from cluster.authority import DAYS, Authority, new_authority, write_pair
 from raft.transport.cluster_secret import new_secret
 from tests.cluster.fleet import Fleet
 
@@ -24,9 +24,9 @@ def write_authority(directory: Path, cluster: str = "test") -> Authority:
     return authority
 
 
-def node_files(directory: Path, authority: Authority, node: int, name: str = "") -> dict[str, Any]:
-    """Write the certificate of a node, and return the settings that name it."""
-    pair = authority.node(node, ["localhost", "127.0.0.1"])
+def node_files(directory: Path, authority: Authority, node: int, name: str = "", *, days: int = DAYS) -> dict[str, Any]:
+    """Write the certificate of a node, which is valid for `days`, and return the settings that name it."""
+    pair = authority.node(node, ["localhost", "127.0.0.1"], days)
     certificate, key = write_pair(directory, name or f"node-{node}", pair, replace=True)
     return {"tls_certificate": certificate, "tls_key": key, "tls_ca": directory / "ca.pem"}
 

@@ -4,6 +4,7 @@ slow disk      each fsync of the log takes longer by the seconds in the file
 failed disk    each write of the log fails
 clock          the wall clock is ahead by the milliseconds in the file
 program        no command can be applied
+mute           the node acknowledges no entries to leaders
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from cluster.node.node import Node
 from cluster.node.runtime import now_ms
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledgermq.__main__ import main
+from raft.core import AppendResponse, RaftMessage
+from raft.transport.grpc_transport import GrpcTransport
 from store import Header, PosixDisk
 from store.disk.disk import PosixFile, Writable
 from store.errors import DiskFailedError
@@ -39,6 +42,8 @@ def run(fault: str, trigger: str) -> None:
             }
         case "program":
             AppliedState.apply_command = _broken(file)  # type: ignore[method-assign]
+        case "mute":
+            GrpcTransport.send = _mute(file)  # type: ignore[method-assign]
         case _:
             raise ValueError(fault)
     main()
@@ -60,6 +65,16 @@ def _broken(trigger: Path):  # type: ignore[no-untyped-def]
         return apply(self, header, body)
 
     return apply_command
+
+
+def _mute(trigger: Path):  # type: ignore[no-untyped-def]
+    send = GrpcTransport.send
+
+    def send_others(self: GrpcTransport, message: RaftMessage) -> None:
+        if not (isinstance(message, AppendResponse) and trigger.exists()):
+            send(self, message)
+
+    return send_others
 
 
 class FaultyDisk(PosixDisk):

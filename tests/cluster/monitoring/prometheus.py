@@ -84,12 +84,20 @@ class Prometheus:
     cluster."""
 
     def __init__(
-        self, directory: Path, jobs: Mapping[str, Sequence[str]], security: Mapping[str, Any] | None = None
+        self,
+        directory: Path,
+        jobs: Mapping[str, Sequence[str]],
+        security: Mapping[str, Any] | None = None,
+        *,
+        times: int = 1,
     ) -> None:
-        """`security` are further settings of each job."""
+        """`security` are further settings of each job. All durations are this many times shorter than those of other
+        tests."""
         self._directory = directory
         self._jobs = jobs
         self._security = security or {}
+        self._factor = FACTOR * times
+        self._scrapes_factor = SCRAPES_FACTOR * times
         self._address = f"127.0.0.1:{free_base_port(1)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -129,6 +137,9 @@ class Prometheus:
         fired = await self.query('last_over_time(ALERTS{alertstate="firing"}[1h])')
         assert [each["metric"] for each in fired] == []
 
+    async def has_fired(self, alert: str) -> bool:
+        return bool(await self.query(f'last_over_time(ALERTS{{alertstate="firing",alertname="{alert}"}}[1h])'))
+
     async def fires(self, alert: str, *, deadline_s: float = 90.0, **labels: str) -> None:
         """Wait until the alert fires, or return at once if it has fired since the start."""
         wanted = ",".join(f'{label}="{value}"' for label, value in {"alertname": alert, **labels}.items())
@@ -147,7 +158,7 @@ class Prometheus:
                     f"--config.file={self._directory / 'prometheus.yml'}",
                     f"--storage.tsdb.path={self._directory / 'data'}",
                     f"--web.listen-address={self._address}",
-                    f"--query.lookback-delta={_LOOK_BACK_S / FACTOR:g}s",
+                    f"--query.lookback-delta={_LOOK_BACK_S / self._factor * 1_000:.0f}ms",
                 ],
                 stdout=log,
                 stderr=log,
@@ -156,8 +167,8 @@ class Prometheus:
     def _write(self) -> None:
         config = yaml.safe_load((RULES / "prometheus.yml").read_text(encoding="utf-8"))
         intervals = config["global"]
-        intervals["scrape_interval"] = shorter(intervals["scrape_interval"], SCRAPES_FACTOR)
-        intervals["evaluation_interval"] = shorter(intervals["evaluation_interval"], FACTOR)
+        intervals["scrape_interval"] = shorter(intervals["scrape_interval"], self._scrapes_factor)
+        intervals["evaluation_interval"] = shorter(intervals["evaluation_interval"], self._factor)
         job = config["scrape_configs"][0]
         config["scrape_configs"] = [
             {**job, **self._security, "job_name": name, "static_configs": [{"targets": [*addresses]}]}
@@ -166,7 +177,7 @@ class Prometheus:
         self._directory.mkdir(exist_ok=True)
         (self._directory / "prometheus.yml").write_text(yaml.safe_dump(config))
         for file in RULE_FILES:
-            text = yaml.safe_dump({"groups": scaled(rule_groups(file), FACTOR)}, width=10_000)
+            text = yaml.safe_dump({"groups": scaled(rule_groups(file), self._factor)}, width=10_000)
             (self._directory / file).write_text(text)
 
     async def _answers(self) -> bool:

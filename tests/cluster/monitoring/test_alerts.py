@@ -1,9 +1,7 @@
 """Each alert of deploy/prometheus fires when its fault is really made.
 
 A real Prometheus evaluates the rules against real node processes. All durations of the rules are 60 times shorter
-(prometheus.py). Three alerts have no test here: a certificate that ends in two
-weeks for an hour, a proxy that swallows acknowledgements, and a node that sends what no correct node sends. promtool
-tests these in test_rules.py.
+(prometheus.py). The faults of peers and certificates are in test_peer_alerts.py.
 """
 
 from __future__ import annotations

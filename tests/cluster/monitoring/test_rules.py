@@ -1,4 +1,4 @@
-"""The rule files of deploy/prometheus: their form, what they name, and the alerts that only promtool tests."""
+"""The rule files of deploy/prometheus: their form, what they name, and promtool's tests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from cluster.node.metrics.catalogue import METRICS
 from cluster.node.metrics.definition import MetricKind
+from tests.cluster.monitoring import test_alerts, test_peer_alerts
 from tests.cluster.monitoring.prometheus import (
     FACTOR,
     ROOT,
@@ -22,14 +22,8 @@ from tests.cluster.monitoring.prometheus import (
     scaled,
     shorter,
 )
-from tests.cluster.monitoring.test_alerts import FIRED
 
 HEADINGS = re.findall(r"(?m)^#+ (.*)$", (ROOT / "docs/OPERATING.md").read_text(encoding="utf-8"))
-
-
-def alerts_of_promtool() -> set[str]:
-    tests = yaml.safe_load((RULES / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
-    return {case["alertname"] for test in tests for case in test["alert_rule_test"] if case.get("exp_alerts")}
 
 
 def expressions() -> Iterator[tuple[str, str]]:
@@ -48,10 +42,10 @@ def known_names() -> set[str]:
 
 
 def test_each_alert_fires_in_a_test() -> None:
-    fired = [f"Ledgermq{name}" for names in FIRED.values() for name in names]
+    tests = {**test_alerts.FIRED, **test_peer_alerts.FIRED}
+    fired = [f"Ledgermq{name}" for names in tests.values() for name in names]
     assert len(fired) == len(set(fired))
-    assert set(fired) & alerts_of_promtool() == set()
-    assert set(fired) | alerts_of_promtool() == set(alerts())
+    assert set(fired) == set(alerts())
 
 
 @pytest.mark.parametrize("name", sorted(alerts()))
