@@ -75,7 +75,7 @@ async def test_no_send_receive_or_acknowledgement_fails_when_nodes_die(cluster: 
     target = "ipv4:" + ",".join(fronts(cluster))
     sent: set[int] = set()
     received: set[int] = set()
-    stop = asyncio.Event()
+    stop, all_sent = asyncio.Event(), asyncio.Event()
 
     async def produce(client: RawClient) -> None:
         number = 0
@@ -91,9 +91,10 @@ async def test_no_send_receive_or_acknowledgement_fails_when_nodes_die(cluster: 
                 break
             sent.add(number)
             number += 1
+        all_sent.set()
 
     async def consume(client: RawClient) -> None:
-        while not (stop.is_set() and sent <= received):
+        while not (all_sent.is_set() and sent <= received):
             try:
                 found = await client.messages(GROUP, "orders", poll_s=5, invisible_s=10)
             except grpc.aio.AioRpcError:
