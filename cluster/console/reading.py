@@ -84,12 +84,13 @@ class TopicReader:
         """Return the topic. Raises UnknownTopicError if it does not exist, or if the user may not see it."""
         return await self._client.topic(name, newest=True)
 
-    async def offsets(self, topic: RoutedTopic) -> list[QueueOffsets]:
-        """Return the offsets of all queues. One request goes to each shard. Raises LedgerError."""
+    async def offsets(self, topic: RoutedTopic, *, sizes: bool = False) -> list[QueueOffsets]:
+        """Return the offsets of all queues, with `sizes` also about how many bytes they have. One request goes to each
+        shard. Raises LedgerError."""
         async with bounded(f"The offsets of topic {topic.name}"):
             shards = sorted(set(topic.shards))
             queues = [[queue for queue, place in enumerate(topic.shards) if place == shard] for shard in shards]
-            found = await asyncio.gather(*(list_offsets(self._client, topic, some, sizes=True) for some in queues))
+            found = await asyncio.gather(*(list_offsets(self._client, topic, some, sizes=sizes) for some in queues))
         return sorted((one for each in found for one in each.values()), key=lambda one: one.queue)
 
     async def offsets_of(self, topic: RoutedTopic, queue: int) -> QueueOffsets:

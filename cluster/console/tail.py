@@ -40,6 +40,11 @@ class Tail:
         self._ends: dict[int, int] = {}
         self._turns = 0
 
+    @property
+    def shards(self) -> int:
+        """How many shards each turn asks; 0 before the first turn."""
+        return 0 if self._topic is None else len(set(self._topic.shards))
+
     async def turn(self) -> TailTurn:
         """Return the news since the last turn. Raises LedgerError; the next turn goes on where this one began."""
         if self._topic is None or self._turns % TURNS_A_TOPIC == 0:

@@ -14,9 +14,10 @@ from cluster.console.pages.topics_page import topic_path
 from cluster.console.tail import LINES_A_TURN, Tail
 from ledger.errors import LedgerError
 
-# A turn that follows news, and one that follows none.
+# The wait between two turns, and how much longer it is for each shard of the topic, because each turn asks all of them.
 TURN_S = 0.5
-QUIET_TURN_S = 1.0
+TURN_OF_A_SHARD_S = 0.1
+MAX_TURN_S = 2.5
 # After this many turns without news, the stream sends a comment.
 QUIET_TURNS = 10
 
@@ -30,7 +31,7 @@ async def show(visit: Visit) -> web.StreamResponse:
         title=f"Live tail of {name}",
         name=name,
         path=topic_path(name),
-        lines_a_second=int(LINES_A_TURN / TURN_S),
+        lines_a_turn=LINES_A_TURN,
         may=lambda action: may(visit, action, name),
     )
 
@@ -67,7 +68,8 @@ async def _follow(visit: Visit, stream: EventStream, name: str) -> None:
         quiet = 0 if lines else quiet + 1
         if quiet % QUIET_TURNS == QUIET_TURNS - 1:
             await stream.keep_alive()
-        await asyncio.sleep(TURN_S if lines else QUIET_TURN_S)
+        shards = 1 if tail is None else tail.shards
+        await asyncio.sleep(min(MAX_TURN_S, TURN_S + TURN_OF_A_SHARD_S * shards))
 
 
 ROUTES = [

@@ -75,7 +75,7 @@ def may(visit: Visit, action: Action, name: str) -> bool:
 async def facts_of(admin: ConsoleAdmin, name: str) -> TopicFacts:
     """Raises UnknownTopicError if the topic does not exist, or if the user may not see it."""
     topic = await admin.reader.topic(name)
-    offsets = await admin.reader.offsets(topic)
+    offsets = await admin.reader.offsets(topic, sizes=True)
     groups, holds, reasons = None, None, []
     try:
         async with bounded("The search for groups", EXTRAS_S):
