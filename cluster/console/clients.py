@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from cluster.console.reading import TopicReader
 from cluster.console.topic_groups import TopicGroups, groups_of
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.channels import GrpcChannel, NodeStub
+from ledger.client.connection.cluster_client import R
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.connection.route_table import RoutedTopic
@@ -43,6 +44,11 @@ class ConsoleAdmin(AsyncAdmin):
         """Return the calls of the node at this address. Raises LedgerError if the client is closed."""
         self._client.check_open()
         return self._client.connections.stub(address)
+
+    async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+        """Call a method of the node at this address, and return the response. Raises LedgerError."""
+        self._client.check_open()
+        return await self._client.ask(address, send, seconds)
 
     def topic_name(self, topic_id: int) -> str:
         """Return the name of a topic, or "" if it is not known."""

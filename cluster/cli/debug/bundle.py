@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import grpc.aio
+import grpc
 from google.protobuf.json_format import MessageToDict
 
 from cluster.cli.doctor.findings import findings
@@ -39,10 +39,9 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option
 from cluster.cli.output import say
 from cluster.console.clients import ConsoleAdmin
-from ledger.client.connection.channels import failure
 from ledger.client.connection.security import security_of
 from ledger.client.records import NodeStatus
-from ledger.errors import LedgerError, from_wire
+from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
 from ledger.validation.sources.access import HttpAccess, SourceError
 from ledger.version import VERSION
@@ -168,23 +167,26 @@ async def _ask_cluster(found: BundleFiles, admin: ConsoleAdmin) -> None:
 
 
 async def _ask_node(found: BundleFiles, admin: ConsoleAdmin, node: NodeStatus, bootstrap: str) -> None:
-    folder, stub = f"node-{node.node}", admin.stub(node.address)
+    folder = f"node-{node.node}"
 
-    async def asked(question: str, method: Any, request: Any) -> Any:
-        return await found.answer(f"{question} of node {node.node}", _checked(node.address, method, request))
+    async def asked(question: str, method: str, request: Any) -> Any:
+        answer = admin.ask(
+            node.address, lambda stub, seconds: getattr(stub, method)(request, timeout=seconds), ANSWER_S
+        )
+        return await found.answer(f"{question} of node {node.node}", answer)
 
-    if report := await asked("settings and log", stub.GetNodeReport, inspection_pb2.GetNodeReportRequest()):
+    if report := await asked("settings and log", "GetNodeReport", inspection_pb2.GetNodeReportRequest()):
         found.files[f"{folder}/settings.json"] = report.settings + "\n"
         found.files[f"{folder}/log.txt"] = "\n".join(report.log_lines) + "\n"
         found.add_json(f"{folder}/versions.json", dict(report.versions))
-    if audit := await asked("audit log", stub.GetAuditLog, inspection_pb2.GetAuditLogRequest()):
+    if audit := await asked("audit log", "GetAuditLog", inspection_pb2.GetAuditLogRequest()):
         lines = [f"{datetime.fromtimestamp(line.time_ms / 1000, UTC).isoformat()} {line.text}" for line in audit.lines]
         found.files[f"{folder}/audit.txt"] = "\n".join(lines) + "\n"
-    if events := await asked("events", stub.GetEvents, inspection_pb2.GetEventsRequest()):
+    if events := await asked("events", "GetEvents", inspection_pb2.GetEventsRequest()):
         found.add_json(f"{folder}/events.json", MessageToDict(events, preserving_proto_field_name=True))
     for shard in sorted(status.shard for status in node.shards)[:MAX_REPLICAS]:
         request = inspection_pb2.ListEntriesRequest(shard=shard, count=ENTRIES)
-        if entries := await asked(f"entries of shard {shard}", stub.ListEntries, request):
+        if entries := await asked(f"entries of shard {shard}", "ListEntries", request):
             found.add_json(f"{folder}/shard-{shard}.json", MessageToDict(entries, preserving_proto_field_name=True))
     if node.http_address:
         scheme = "https" if security_of({}, bootstrap.split(",")).tls else "http"
@@ -192,14 +194,3 @@ async def _ask_node(found: BundleFiles, admin: ConsoleAdmin, node: NodeStatus, b
         metrics = await found.answer(f"metrics of node {node.node}", asyncio.to_thread(HttpAccess().file, url))
         if metrics is not None:
             found.files[f"{folder}/metrics.txt"] = metrics.decode(errors="replace")
-
-
-async def _checked(address: str, method: Any, request: Any) -> Any:
-    """Return the response of a node. Raises LedgerError."""
-    try:
-        response = await method(request, timeout=ANSWER_S)
-    except grpc.aio.AioRpcError as error:
-        raise failure(address, error) from error
-    if response.HasField("error"):
-        raise from_wire(response.error)
-    return response

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-import grpc.aio
 from aiohttp import web
 
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.console import ROOT, Route, Visit
-from ledger.client.connection.channels import failure
-from ledger.errors import LedgerError, from_wire
+from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
 
 MAX_LINES = 200
@@ -49,11 +47,8 @@ async def show(visit: Visit) -> web.StreamResponse:
 async def _lines(admin: ConsoleAdmin, node: int, address: str) -> tuple[list[AuditedAct], str]:
     """Return the lines of one node, or why there are none."""
     try:
-        response = await admin.stub(address).GetAuditLog(inspection_pb2.GetAuditLogRequest(), timeout=ANSWER_S)
-        if response.HasField("error"):
-            raise from_wire(response.error)
-    except grpc.aio.AioRpcError as error:
-        return [], f"Node {node}: {failure(address, error)}"
+        request = inspection_pb2.GetAuditLogRequest()
+        response = await admin.ask(address, lambda stub, seconds: stub.GetAuditLog(request, timeout=seconds), ANSWER_S)
     except LedgerError as error:
         return [], f"Node {node}: {error}"
     return [AuditedAct(node, line.time_ms, line.text) for line in response.lines], ""

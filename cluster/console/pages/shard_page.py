@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import grpc.aio
 from aiohttp import web
 
 from cluster.console.bars import bars_of
@@ -19,8 +18,7 @@ from cluster.console.console import ROOT, Route, Visit
 from cluster.console.picture import Picture, SeenShard
 from cluster.console.timeline import Timeline, timeline_of
 from cluster.console.watch import ClusterWatch
-from ledger.client.connection.channels import failure
-from ledger.errors import InvalidArgumentError, LedgerError, from_wire
+from ledger.errors import InvalidArgumentError, LedgerError
 from ledger.v1 import inspection_pb2
 
 MAX_ENTRIES = 100
@@ -116,11 +114,7 @@ async def entries_of_nodes(admin: ConsoleAdmin, picture: Picture, shard: SeenSha
 async def _entries(admin: ConsoleAdmin, address: str, node: int, shard: int, last: int) -> NodeEntries:
     request = inspection_pb2.ListEntriesRequest(shard=shard, last=last, count=MAX_ENTRIES)
     try:
-        response = await admin.stub(address).ListEntries(request, timeout=ANSWER_S)
-        if response.HasField("error"):
-            raise from_wire(response.error)
-    except grpc.aio.AioRpcError as error:
-        return NodeEntries(node, {}, error=str(failure(address, error)))
+        response = await admin.ask(address, lambda stub, seconds: stub.ListEntries(request, timeout=seconds), ANSWER_S)
     except LedgerError as error:
         return NodeEntries(node, {}, error=str(error))
     return NodeEntries(node, {entry.index: entry for entry in response.entries}, response.commit)

@@ -127,7 +127,7 @@ class ClusterClient:
             try:
                 if node is None:
                     return await self._ask_leader(shard, send, seconds)
-                return await self._ask(self.node_address(node), send, seconds)
+                return await self.ask(self.node_address(node), send, seconds)
             except LedgerError as error:
                 failures += 1
                 wait = self.backoff.wait_ms(failures) / 1000
@@ -159,12 +159,14 @@ class ClusterClient:
             self.routes.refresh_soon()
             raise no_leader(shard)
         try:
-            return await self._ask(address, send, seconds)
+            return await self.ask(address, send, seconds)
         except LedgerError as error:
             self.routes.note(shard, address, error)
             raise
 
-    async def _ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+    async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+        """Call `send(stub, seconds)` once, with the stub of the node at this address, and return the response. Raises
+        LedgerError."""
         try:
             response = await send(self.connections.stub(address), seconds)
         except grpc.aio.AioRpcError as error:
