@@ -131,7 +131,7 @@ class FakeReader(TopicReader):
     async def topic(self, name: str) -> RoutedTopic:
         return RoutedTopic(name, self.topic_id, (0,) * len(self.ends), 0)
 
-    async def offsets(self, topic: RoutedTopic) -> list[QueueOffsets]:
+    async def offsets(self, topic: RoutedTopic, *, sizes: bool = False) -> list[QueueOffsets]:
         return [QueueOffsets(queue, 0, end) for queue, end in self.ends.items()]
 
     async def newest(self, topic: RoutedTopic, queue: int, offset: int, end: int) -> list[Message]:
