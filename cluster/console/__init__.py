@@ -12,6 +12,7 @@ user may not do, and the audit log has the user's name. A page leaves out what t
     logins.py       login, the cookie, and the proof that a form comes from a page of the console
     forms.py        reads the forms of browsers
     clients.py      the native clients, one for each login
+    watched.py      work that is done again and again while a browser looks
     watch.py        asks all nodes twice a second while a browser looks, once for all browsers of a user
     lookout.py      asks one other question again and again while a browser looks, such as how a group is
     picture.py      what the nodes have said, as one picture of the cluster

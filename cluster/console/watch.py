@@ -2,18 +2,16 @@
 
     browsers of one user ──> one watch ──> every LOOK_S: GetStatus, GetEvents, GetTraffic of each node
 
-Without browsers, a watch stops after `LINGER_S` and asks nothing. A watch calls with the login of its user, so each
-node checks the right to `describe` the cluster.
+Without browsers, a watch asks nothing (watched.py). A watch calls with the login of its user, so each node checks the
+right to `describe` the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -21,33 +19,29 @@ import grpc.aio
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.picture import Picture, SeenEvent, picture_of
 from cluster.console.rates import Rates
+from cluster.console.watched import Watched, WatchedByKey
 from ledger.client.records import NodeStatus
-from ledger.errors import LedgerError, UnavailableError
+from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
-
-log = logging.getLogger("ledgermq.node.console")
 
 T = TypeVar("T")
 
 LOOK_S = 0.5
 # A node that has not answered after this time is shown as silent.
 ANSWER_S = 1.0
-LINGER_S = 10.0
 # How many events of all nodes are kept.
 MAX_EVENTS = 4_000
 # Logins that look at the cluster at the same time.
 MAX_WATCHES = 32
 
 
-class ClusterWatch:
-    """Watches the cluster for one login. `picture` and `rates` are the newest; `turn` counts the pictures."""
+class ClusterWatch(Watched):
+    """Watches the cluster for one login. `picture` and `rates` are the newest."""
 
     def __init__(self, admin: Callable[[], Awaitable[ConsoleAdmin]], now_ms: Callable[[], int]) -> None:
+        super().__init__()
         self.picture = Picture()
         self.rates = Rates()
-        # Why there is no new picture; empty if there is one.
-        self.error = ""
-        self.turn = 0
         self._admin = admin
         self._now_ms = now_ms
         self._known: dict[int, NodeStatus] = {}
@@ -57,29 +51,9 @@ class ClusterWatch:
         self._events: deque[SeenEvent] = deque(maxlen=MAX_EVENTS)
         # The same, the newest first; None if there are new ones.
         self._newest: tuple[SeenEvent, ...] | None = None
-        self._news = asyncio.Condition()
-        self._watchers = 0
-        self._unwatched_s = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
         # What was made of the present picture, by name: all browsers of a user see the same.
         self._made: dict[str, Any] = {}
         self._made_in_turn = 0
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._watchers and time.monotonic() - self._unwatched_s > LINGER_S
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Keep the watch running."""
-        self._watchers += 1
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="watch of the console")
-        try:
-            yield
-        finally:
-            self._watchers -= 1
-            self._unwatched_s = time.monotonic()
 
     def once_a_turn(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` makes of the present picture. It is made once, also if several browsers ask."""
@@ -91,34 +65,10 @@ class ClusterWatch:
         made: T = self._made[name]
         return made
 
-    async def next(self, turn: int) -> int:
-        """Return the number of the newest picture, when it is newer than `turn`."""
-        async with self._news:
-            await self._news.wait_for(lambda: self.turn > turn)
-            return self.turn
+    def pause_s(self, took_s: float) -> float:
+        return max(0.05, LOOK_S - took_s)
 
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while not self.is_idle:
-            began_s = time.monotonic()
-            try:
-                await self._look()
-                self.error = ""
-            except LedgerError as error:
-                self.error = str(error)
-            except Exception:
-                log.exception("the console cannot look at the cluster, which is a defect of ledgermq; it tries again")
-                self.error = "the console failed: the log of the node has the details"
-            async with self._news:
-                self.turn += 1
-                self._news.notify_all()
-            await asyncio.sleep(max(0.05, LOOK_S - (time.monotonic() - began_s)))
-
-    async def _look(self) -> None:
+    async def take_turn(self) -> None:
         admin = await self._admin()
         nodes = await admin.cluster(timeout_ms=ANSWER_S * 1000)
         reachable = [node for node in nodes if node.reachable]
@@ -161,27 +111,14 @@ class ClusterWatch:
         self.rates.count(node.node, news.run, traffic.topics)
 
 
-class Watches:
-    """The watches of all logins of one node."""
+class Watches(WatchedByKey[ClusterWatch]):
+    """The watches of all logins of one node: at most `MAX_WATCHES`."""
 
     def __init__(self, admin: Callable[[str], Awaitable[ConsoleAdmin]], now_ms: Callable[[], int]) -> None:
+        super().__init__(MAX_WATCHES, f"{MAX_WATCHES} logins use the console of this node already: try again shortly.")
         self._admin = admin
         self._now_ms = now_ms
-        self._watches: dict[str, ClusterWatch] = {}
 
     async def of(self, token: str) -> ClusterWatch:
         """Return the watch of a login. Raises UnavailableError if too many logins look at the cluster."""
-        for other, watch in list(self._watches.items()):
-            if watch.is_idle and other != token:
-                self._watches.pop(other, None)  # another request may have removed it meanwhile
-                await watch.stop()
-        if token not in self._watches:
-            if len(self._watches) >= MAX_WATCHES:
-                raise UnavailableError(f"{MAX_WATCHES} logins use the console of this node already: try again shortly.")
-            self._watches[token] = ClusterWatch(lambda: self._admin(token), self._now_ms)
-        return self._watches[token]
-
-    async def close(self) -> None:
-        for watch in self._watches.values():
-            await watch.stop()
-        self._watches.clear()
+        return await self.kept(token, lambda: ClusterWatch(lambda: self._admin(token), self._now_ms))

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cluster.console import lookout, resends
+from cluster.console import lookout, resends, watched
 from cluster.console.clients import ConsoleClients
 from cluster.console.lookout import Lookout, Lookouts
 from cluster.console.resends import Resends
@@ -62,7 +62,7 @@ async def test_a_failure_keeps_the_last_answer() -> None:
 
 
 async def test_nobody_is_asked_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookout, "LINGER_S", 0.0)
+    monkeypatch.setattr(watched, "LINGER_S", 0.0)
     question = Question()
     looking = Lookout(question.ask, 0.001)
     with looking.watched():
@@ -89,7 +89,7 @@ async def test_a_slow_answer_makes_a_long_pause(monkeypatch: pytest.MonkeyPatch)
         await sleep(0.05)
         return 1
 
-    monkeypatch.setattr(lookout.asyncio, "sleep", record)  # type: ignore[attr-defined]
+    monkeypatch.setattr(watched.asyncio, "sleep", record)  # type: ignore[attr-defined]
     looking = Lookout(slow, 0.01)
     with looking.watched():
         await looking.next(0)
@@ -118,7 +118,7 @@ async def test_lookouts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [await lookouts.of(number, question.ask) for number in range(3)]
     with pytest.raises(UnavailableError, match="3 pages are open"):
         await lookouts.of(3, question.ask)
-    found[0]._unwatched_s -= lookout.LINGER_S + 1  # nobody has looked at it for a while
+    found[0]._unwatched_s -= watched.LINGER_S + 1  # nobody has looked at it for a while
     assert await lookouts.of(3, question.ask) is not found[0]
     await lookouts.close()
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cluster.console import lookout, watch
+from cluster.console import watch, watched
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.live import EventStream, send_news
 from cluster.console.lookout import Lookouts
@@ -62,10 +62,10 @@ async def test_watches_are_bounded() -> None:
 
 
 async def test_requests_at_the_same_time_remove_idle_watches_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LINGER_S", -1.0)
+    monkeypatch.setattr(watched, "LINGER_S", -1.0)
     watches = Watches(no_admin, lambda: 0)
     for number in range(4):
-        watches._watches[str(number)] = running = watch.ClusterWatch(lambda: no_admin(""), lambda: 0)
+        watches._found[str(number)] = running = watch.ClusterWatch(lambda: no_admin(""), lambda: 0)
         with running.watched():
             await asyncio.sleep(0)
     await asyncio.gather(*(watches.of(f"new {number}") for number in range(4)))
@@ -81,6 +81,6 @@ async def test_requests_at_the_same_time_remove_idle_lookouts_once(monkeypatch: 
     for number in range(4):
         with (await lookouts.of(number, ask)).watched():
             await asyncio.sleep(0)
-    monkeypatch.setattr(lookout, "LINGER_S", -1.0)
+    monkeypatch.setattr(watched, "LINGER_S", -1.0)
     await asyncio.gather(*(lookouts.of(f"new {number}", ask) for number in range(4)))
     await lookouts.close()
