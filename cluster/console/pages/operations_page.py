@@ -19,7 +19,7 @@ from cluster.console.console import ROOT, Route, Visit, number_in
 from cluster.console.plans import Plan
 from ledger.access.rules import CLUSTER, Action
 from ledger.client.records import Members
-from ledger.errors import InvalidArgumentError, LedgerError, PermissionDeniedError
+from ledger.errors import InvalidArgumentError, LedgerError
 
 # How long the leaders may take to answer, in ms.
 ANSWER_MS = 5_000
@@ -71,8 +71,7 @@ def _checked_action(visit: Visit) -> str:
     if action not in ACTIONS:
         raise InvalidArgumentError(f"There is no operation {action[:40]!r}.")
     right: Action = "read-log" if action in _HOLDS else "administer"
-    if not visit.visitor.may(right, CLUSTER):
-        raise PermissionDeniedError(f"User {visit.visitor.name} has no right to {right} the cluster.")
+    visit.require(right)
     return action
 
 
