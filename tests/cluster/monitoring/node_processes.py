@@ -55,7 +55,7 @@ class NodeProcesses:
         """Start these nodes, without arguments all. With a fault of `faulty_node.py`, the nodes have it."""
         for node in nodes or self.fleet.nodes:
             config = self.fleet.write_toml(node)
-            main = program_with(fault, self.trigger(node)) if fault else ""
+            main = program_with(fault, self._trigger(node)) if fault else ""
             self._processes[node] = NodeProcess(config, before=before, main=main)
 
     async def ready(self, *nodes: int) -> None:
@@ -104,8 +104,17 @@ class NodeProcesses:
         for node in nodes:
             self._boot_id(node).write_text(f"{uuid4()}\n")
 
-    def trigger(self, node: int) -> Path:
-        """Return the file by which a test begins the fault of a node."""
+    def begin_fault(self, node: int, value: str = "") -> None:
+        """Begin the fault of this node. The node, which reads the file at any moment, finds no file or the whole value:
+        half a value would stop the node."""
+        whole = self._trigger(node).with_suffix(".new")
+        whole.write_text(value)
+        whole.replace(self._trigger(node))
+
+    def end_fault(self, node: int) -> None:
+        self._trigger(node).unlink()
+
+    def _trigger(self, node: int) -> Path:
         return self.fleet.directory / f"node-{node}.fault"
 
     def _boot_id(self, node: int) -> Path:

@@ -97,7 +97,7 @@ async def fail(nodes: NodeProcesses, prometheus: Prometheus, topic: int) -> None
         await prometheus.fires("LedgermqMemberSilent", peer=str(silent))
         await prometheus.fires("LedgermqNodeDown", instance=nodes.fleet.http(silent))
         nodes.resume(silent)
-        nodes.trigger(3).write_text("30000")
+        nodes.begin_fault(3, "30000")
         await nodes.ready()
         await prometheus.fires("LedgermqClockOffset", peer="3")
 
@@ -164,7 +164,7 @@ async def test_consumers_that_fail(tmp_path: Path) -> None:
                 await prometheus.fires("LedgermqGroupLagGrows", consumer_group="billing")
                 await prometheus.fires("LedgermqSharedWindowFull", consumer_group="workers")
             await prometheus.fires("LedgermqOldHalfMessage", deadline_s=90)
-            nodes.trigger(1).write_text("3600000")
+            nodes.begin_fault(1, "3600000")
             await prometheus.fires("LedgermqClockLeapt")
             await prometheus.fires("LedgermqGroupFarBehind", consumer_group="billing")
             await transaction.rollback()
@@ -189,8 +189,8 @@ async def test_disks_that_fail(tmp_path: Path) -> None:
             for each in (slow, failed, full):
                 await each.ready()
             topics = {each: await each.fleet.create_topic() for each in (slow, failed, full)}
-            slow.trigger(1).write_text("0.8")
-            failed.trigger(1).write_text("")
+            slow.begin_fault(1, "0.8")
+            failed.begin_fault(1)
             sent = 0
 
             async def send(each: NodeProcesses) -> None:
@@ -222,7 +222,7 @@ async def test_disks_that_fail(tmp_path: Path) -> None:
                 await prometheus.fires("LedgermqDiskFillsUp", job="ledgermq-full")
                 await prometheus.fires("LedgermqSendsRefused", job="ledgermq-full")
                 await prometheus.fires("LedgermqLateDeliveries", job="ledgermq-full")
-            slow.trigger(1).unlink()
+            slow.end_fault(1)
             await full.kill()
 
 
@@ -283,7 +283,7 @@ async def break_the_program(nodes: NodeProcesses, prometheus: Prometheus) -> Non
     await nodes.kill(2)
     nodes.start(2, fault="program")
     await nodes.ready()
-    nodes.trigger(2).write_text("")
+    nodes.begin_fault(2)
     async with AsyncAdmin(nodes.bootstrap) as admin:
         await admin.create_topic("another")
     await prometheus.fires("LedgermqStoppedApplying", instance=nodes.fleet.http(2))

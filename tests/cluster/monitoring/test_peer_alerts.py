@@ -51,11 +51,11 @@ async def test_peers_that_fail(tmp_path: Path) -> None:
 
             leader = await nodes.leader()
             for node in nodes.fleet.nodes:
-                nodes.trigger(node).write_text("")
+                nodes.begin_fault(node)
             waiting = asyncio.create_task(nodes.fleet.produce(leader, sample_batch(topic)))
             await prometheus.fires("LedgermqUnacknowledged", shard="0")
             for node in nodes.fleet.nodes:
-                nodes.trigger(node).unlink()
+                nodes.end_fault(node)
             await asyncio.gather(waiting, return_exceptions=True)
 
 
