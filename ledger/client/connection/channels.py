@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -129,6 +130,16 @@ class GrpcChannel:
         await settled()
         if self._target is not None:
             self._target.close()
+
+
+@dataclass(frozen=True, slots=True)
+class SecuredChannels:
+    """Opens channels with these security settings. Two values with equal settings are equal."""
+
+    security: Security
+
+    def __call__(self, address: str, client_id: str | None = None) -> GrpcChannel:
+        return GrpcChannel(address, client_id, self.security)
 
 
 async def settled() -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import Connections, NodeStub, failure
+from ledger.client.connection.channels import NodeStub, failure
+from ledger.client.connection.cluster_link import LINKS, LinkKey, own_link
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.connection.routes import Routes
 from ledger.errors import (
     ClosedError,
     InvalidArgumentError,
@@ -35,6 +35,8 @@ MAX_BACKOFF_MS = 1000
 # The time limit of one attempt. A suspended process accepts a call and never answers; the next attempt may find a new
 # leader.
 _ATTEMPT_SECONDS = 5.0
+# With this message a closed client cancels the tasks that wait for its calls.
+_CLOSED = "the client of this call was closed"
 
 
 class _Response(Protocol):
@@ -60,22 +62,28 @@ class ClusterClient:
         retry_backoff_ms: float,
         rng: random.Random,
         environment: Environment,
+        shares_link: bool = False,
     ) -> None:
+        """With `shares_link`, the client shares its connections and routes with other clients of its event loop that
+        reach the same cluster in the same way."""
         self.request_timeout_ms = request_timeout_ms
         self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
-        self._bootstrap = tuple(bootstrap_servers)
-        self._client_id = client_id
+        self.link_key = LinkKey(tuple(bootstrap_servers), client_id, environment.channel)
+        self._shares_link = shares_link
         self.closed = False
+        # The tasks that wait for the answer of a node. A dict, because a set has no order.
+        self._asking: dict[asyncio.Task[Any] | None, None] = {}
 
     async def start(self) -> None:
-        self.connections = Connections(lambda address: self.environment.channel(address, self._client_id))
-        self.routes = Routes(self.connections, self._bootstrap, Backoff(50, 500, self.backoff.random))
+        pace = Backoff(50, 500, self.backoff.random)
+        self.link = LINKS.shared(self.link_key, pace) if self._shares_link else own_link(self.link_key, pace)
+        self.connections, self.routes = self.link.connections, self.link.routes
         try:
-            await self.routes.start()
+            await self.link.join()
         except BaseException:
-            await self.close()
+            self.refuse_calls()
             raise
         self.started = True
 
@@ -85,8 +93,11 @@ class ClusterClient:
 
     async def close(self) -> None:
         self.refuse_calls()
-        await self.routes.close()
-        await self.connections.close()
+        if self.link.is_shared:  # otherwise the end of the connections ends the calls
+            for task in self._asking:
+                if task is not None:
+                    task.cancel(_CLOSED)
+        await self.link.leave()
 
     def check_open(self) -> None:
         if not self.started:
@@ -167,21 +178,27 @@ class ClusterClient:
     async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         """Call `send(stub, seconds)` once, with the stub of the node at this address, and return the response. Raises
         LedgerError."""
+        task = asyncio.current_task()
+        self._asking[task] = None
         try:
             response = await send(self.connections.stub(address), seconds)
         except grpc.aio.AioRpcError as error:
             raise failure(address, error) from error
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
+            if task is not None and cancelled.args == (_CLOSED,):
+                task.uncancel()
             if not self._cancelled_calls():
                 raise
             raise ClosedError("This client was closed during the call: make a new client.") from None
+        finally:
+            self._asking.pop(task, None)
         if response.HasField("error"):
             raise self.routes.table.with_names(from_wire(response.error))
         return response
 
     def _cancelled_calls(self) -> bool:
-        """Return True if a call was cancelled because this client closed its connections, and False if the running
-        task was cancelled."""
+        """Return True if a call was cancelled because this client was closed, and False if the running task was
+        cancelled."""
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 

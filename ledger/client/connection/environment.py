@@ -11,10 +11,9 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from ledger.client.connection.channels import Channel, GrpcChannel, local_channel, parse_addresses
+from ledger.client.connection.channels import Channel, GrpcChannel, SecuredChannels, local_channel, parse_addresses
 from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of, servers_of
 from ledger.local_socket import is_socket
 
@@ -68,4 +67,4 @@ def cluster_of(
     if security == NONE:
         only_local = all(map(is_socket, addresses))
         return addresses, replace(environment, channel=local_channel) if only_local else environment
-    return addresses, replace(environment, channel=partial(GrpcChannel, security=security))
+    return addresses, replace(environment, channel=SecuredChannels(security))

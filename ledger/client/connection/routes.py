@@ -145,7 +145,7 @@ class Routes:
         news = self.table.learn(_said(response, asked, address))
         self._changed(news.led)
         for name in news.topics:
-            for callback in self.on_topic_change:
+            for callback in list(self.on_topic_change):
                 callback(name)
 
     async def _ask(self, address: str) -> str | LedgerError:
@@ -187,7 +187,7 @@ class Routes:
 
     def _changed(self, shards: set[int]) -> None:
         if shards:
-            for callback in self.on_leader_change:
+            for callback in list(self.on_leader_change):
                 callback(shards)
 
     def _spawn(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:

@@ -72,6 +72,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     """An asyncio client that sends messages. A retry never stores a message twice, because brokers recognise a
     repeated batch by its sequence number.
 
+    Producers of one event loop that reach the same cluster in the same way (servers, security and `client_id`) share
+    their connections. So a program can have a producer for each of its parts, and stop each of them by itself.
+
     Messages with the same key, and messages sent with the same `queue`, keep their order. Messages with neither a key
     nor a `queue` are spread over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of
     messages with neither a key nor a `queue` goes to a queue of another shard, unless the batch may already be in the
@@ -160,6 +163,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             retry_backoff_ms=retry_backoff_ms,
             rng=self._rng,
             environment=environment,
+            shares_link=True,
         )
         self._delivery = DeliverySettings(
             producer_id=environment.new_producer_id(),

@@ -100,6 +100,8 @@ class QueueSelection:
 
     async def close(self) -> None:
         """Give ClosedError to all pieces that wait for a topic. After `close`, `place` must not be called."""
+        if self._changed in self._client.routes.on_topic_change:
+            self._client.routes.on_topic_change.remove(self._changed)
         await asyncio.sleep(0)  # lets new tasks begin: a task cancelled before its first step could not fail its pieces
         tasks = list(self._resolving.values())
         for task in tasks:

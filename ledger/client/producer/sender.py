@@ -12,15 +12,24 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from ledger.client.connection.channels import Connections
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.producer.accumulator import Accumulator, Dispatch
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
+from ledger.client.producer.produce_streams import ProduceStreams, SharedStreams, largest_small_batch
 from ledger.client.producer.producer_batch import BatchResult, Piece
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.wait_warnings import WaitWarnings
-from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
+from ledger.errors import (
+    ClosedError,
+    LedgerError,
+    RequestTimeoutError,
+    SequenceGapError,
+    ThrottledError,
+    UnavailableError,
+)
 
 log = logging.getLogger("ledgermq.client.producer")
 
@@ -34,7 +43,8 @@ _RECEIPTS_AT_ONCE = 512
 
 
 class Sender:
-    """Sends the batches of one accumulator, over one stream to the leader of each shard that has batches."""
+    """Sends the batches of one accumulator: small ones on streams that it shares with other producers of the link, and
+    large ones on streams of its own."""
 
     def __init__(
         self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
@@ -44,9 +54,13 @@ class Sender:
         self._accumulator = accumulator
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
-        # A stream for each leader's address and shard: answers on a stream come in order, and no shard must wait for
-        # another.
-        self._streams: dict[tuple[str, int], ProduceStream] = {}
+        self._shared_streams = SharedStreams.of(client.link)
+        self._bulk_connections = Connections(client.link_key.open)
+        self._bulk_streams = ProduceStreams(self._bulk_connections, client.routes.heard_of)
+        # A larger batch is sent on a bulk stream.
+        self._small_bytes = largest_small_batch(accumulator.batch_bytes)
+        # The sequencers whose last batches were sent on a bulk stream.
+        self._in_bulk: set[QueueSequencer] = set()
         self._poll_due = False
         # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
@@ -96,8 +110,12 @@ class Sender:
         """Close the streams, and end all batches with the results that are known now. New pieces are refused."""
         self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
-        for stream in list(self._streams.values()):
-            await stream.close()
+        self._client.routes.on_leader_change.remove(self._leaders_changed)
+        for _, stream in self._shared_streams.all():
+            stream.withdraw(self, UnavailableError(f"This client left the stream to node {stream.address}."))
+        await self._shared_streams.leave()
+        await self._bulk_streams.close()
+        await self._bulk_connections.close()
         if self._timer is not None:
             self._timer.cancel()
         self._conclude(self._accumulator.abandon())
@@ -176,26 +194,26 @@ class Sender:
         sequencer = dispatch.sequencer
         address = self._client.routes.table.leader_address(sequencer.shard)
         if address is not None:
-            self._stream(address, sequencer.shard).submit(sequencer, dispatch.batches)
+            self._streams_for(dispatch).to(address, sequencer.shard).submit(self, sequencer, dispatch.batches)
             return
         self._client.routes.refresh_soon()
         error = no_leader(sequencer.shard)
         self._accumulator.faults.failed(sequencer.shard, self._now())
         self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
 
-    def _stream(self, address: str, shard: int) -> ProduceStream:
-        stream = self._streams.get((address, shard))
-        if stream is None or stream.broken:
+    def _streams_for(self, dispatch: Dispatch) -> ProduceStreams:
+        """Return the streams on which these batches are sent. A sequencer changes between small and large batches only
+        when no batch of it is in flight, because two streams do not keep the order of its batches."""
+        sequencer = dispatch.sequencer
+        if not dispatch.follows:
+            if all(len(batch.encoded) <= self._small_bytes for batch in dispatch.batches):
+                self._in_bulk.discard(sequencer)
+            else:
+                self._in_bulk.add(sequencer)
+        return self._bulk_streams if sequencer in self._in_bulk else self._shared_streams
 
-            def on_results(batches: Sequence[AttemptResult]) -> None:
-                self._attempt_ended(address, batches)
-
-            stub, routes = self._client.connections.stub(address), self._client.routes
-            stream = ProduceStream(address, stub, on_results, routes.heard_of)
-            self._streams[address, shard] = stream
-        return stream
-
-    def _attempt_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
+    def attempts_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
+        """Take the results of attempts at the node at `address`, in the order in which the batches were submitted."""
         self._note_latency(batches)
         for one in batches:
             if isinstance(one.answer, Exception):
@@ -236,7 +254,7 @@ class Sender:
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            for (_, shard), stream in list(self._streams.items()):
+            for shard, stream in (*self._shared_streams.all(), *self._bulk_streams.all()):
                 self._look_at(shard, stream)
             now = self._now()
             for warning in self._warnings.look(self._accumulator.waits(now), now):

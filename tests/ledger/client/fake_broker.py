@@ -100,9 +100,10 @@ class FakeCluster:
 class FakeBroker(BrokerServicer):
     """One fake node.
 
-    While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds. If
-    `refusal` is set, this node refuses every batch with this error. `applied` has the topics that the node returns to
-    requests that are not linearizable. The responses to these requests are delayed by `route_late_s` seconds.
+    While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds, and
+    those to requests of more than 5,000 bytes by another `late_large_s` seconds. If `refusal` is set, this node refuses
+    every batch with this error. `applied` has the topics that the node returns to requests that are not linearizable.
+    The responses to these requests are delayed by `route_late_s` seconds.
     """
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
@@ -110,6 +111,7 @@ class FakeBroker(BrokerServicer):
         self.cluster = cluster
         self.silent = False
         self.late_s = 0.0
+        self.late_large_s = 0.0
         self.route_late_s = 0.0
         self.refusal: LedgerError | None = None
         self.applied: list[broker_pb2.TopicRoute] = []
@@ -138,7 +140,8 @@ class FakeBroker(BrokerServicer):
             self.cluster.largest_request = max(self.cluster.largest_request, len(request.batches))
             if self.silent:
                 await asyncio.Event().wait()
-            await asyncio.sleep(self.late_s)
+            is_large = sum(map(len, request.batches)) > 5_000
+            await asyncio.sleep(self.late_s + self.late_large_s * is_large)
             shard = self.cluster.shard_of(request.batches[0])
             trouble = (
                 self.not_leader(shard)

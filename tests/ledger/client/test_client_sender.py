@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import uvloop
 
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import PROCESS
 from ledger.client.producer.accumulator import Accumulator
 from ledger.client.producer.buffer import Buffer
@@ -24,6 +27,8 @@ class Waking:
     """Stands for an accumulator without messages. The next wake is due at `wake`, and a poll at or after that time sets
     `polled`.
     """
+
+    batch_bytes = 256 << 10
 
     def __init__(self) -> None:
         self.wake: float | None = None
@@ -51,7 +56,9 @@ class Waking:
 
 
 def sender_of(accumulator: Waking) -> Sender:
-    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
+    key = LinkKey((), None, PROCESS.channel)
+    link = own_link(key, Backoff(50, 500, random.Random(1)))
+    client = SimpleNamespace(link=link, link_key=key, routes=link.routes, environment=PROCESS)
     return Sender(cast(Any, client), cast(Accumulator, accumulator), Buffer(1000))
 
 

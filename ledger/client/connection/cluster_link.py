@@ -1,0 +1,110 @@
+"""The link of clients to one cluster: the channels to its nodes, and the routes.
+
+Producers of one event loop that reach the same cluster in the same way share a link. So a thousand producers of a
+program have as many connections as one producer, and together they ask for routes once. Every other client has a link
+of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.channels import Channel, Connections
+from ledger.client.connection.routes import Routes
+
+OpenChannel = Callable[[str, str | None], Channel]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKey:
+    """Two clients of one event loop with equal keys can share a link."""
+
+    bootstrap: tuple[str, ...]
+    client_id: str | None
+    # Opens the channel to an address for a client id. Two values are equal if their channels are of the same security.
+    channel: OpenChannel
+
+    def open(self, address: str) -> Channel:
+        return self.channel(address, self.client_id)
+
+
+class ClusterLink:
+    """The channels and the routes of one or more clients. The first user starts the routes, and the last user closes
+    the link."""
+
+    def __init__(self, key: LinkKey, backoff: Backoff, on_ended: Callable[[], None]) -> None:
+        """`on_ended` is called once, when the link accepts no more users."""
+        self.connections = Connections(key.open)
+        self.routes = Routes(self.connections, key.bootstrap, backoff)
+        self._on_ended = on_ended
+        self._users = 0
+        self._start: asyncio.Task[None] | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Return True if another client uses the link too."""
+        return self._users > 1
+
+    async def join(self) -> None:
+        """Add a user, and return when the routes are known. A user whose `join` fails does not `leave`. Raises
+        UnavailableError if no node answers, and AuthenticationError if nodes refuse this client."""
+        self._users += 1
+        try:
+            if self._start is None:
+                self._start = asyncio.create_task(self._started(), name="routes of clients")
+            await asyncio.shield(self._start)  # a user that gives up does not end the start of the others
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def _started(self) -> None:
+        try:
+            await self.routes.start()
+        except BaseException:
+            self._on_ended()  # the next client tries anew
+            raise
+
+    async def leave(self) -> None:
+        """Remove a user. The last one closes the link."""
+        self._users -= 1
+        if self._users:
+            return
+        self._on_ended()
+        if self._start is not None:
+            self._start.cancel()
+            await asyncio.gather(self._start, return_exceptions=True)
+        await self.routes.close()
+        await self.connections.close()
+
+
+class ClusterLinks:
+    """The links that clients of this process share, by event loop and key."""
+
+    def __init__(self) -> None:
+        # A link lives as long as its users, also if a program drops its clients without closing them.
+        self._links: WeakValueDictionary[Hashable, ClusterLink] = WeakValueDictionary()
+
+    def shared(self, key: LinkKey, backoff: Backoff) -> ClusterLink:
+        """Return the link of this event loop with this key; the routes of a new link are asked for with `backoff`."""
+        # The link keeps its loop alive, so no other loop has the same id.
+        place = (id(asyncio.get_running_loop()), key)
+        link = self._links.get(place)
+        if link is None:
+            link = self._links[place] = ClusterLink(key, backoff, lambda: self._forget(place))
+        return link
+
+    def _forget(self, place: Hashable) -> None:
+        self._links.pop(place, None)
+
+
+def own_link(key: LinkKey, backoff: Backoff) -> ClusterLink:
+    """Return a link that no other client uses."""
+    return ClusterLink(key, backoff, lambda: None)
+
+
+# The links of this process.
+LINKS = ClusterLinks()
