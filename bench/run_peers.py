@@ -23,13 +23,14 @@ from typing import Literal
 
 from rich.console import Console
 
+from bench.peers.awaiting import CROWDS, AwaitingRounds
 from bench.peers.every import PEERS, Peer, ours
 from bench.peers.installed import Installed
 from bench.peers.page import PeerResults, show, write
-from bench.peers.peer import PORTS, PeerError, Servers
+from bench.peers.peer import PORTS, PeerClient, PeerError, Servers
 from bench.peers.processes import free_ports
 from bench.peers.rates import Against, ClientRates, PeerMeasurement
-from bench.peers.rounds import ContestScale, Rounds
+from bench.peers.rounds import ContestScale, Driven, Rounds
 from bench.suite.machine import default_warm_gib, machine
 from cluster.grpc_engine import prefer_older_engine
 from cluster.local.processes import DevError
@@ -44,8 +45,18 @@ def main() -> int:
     console = Console(stderr=True)
     began = datetime.now(UTC)
     out = given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}")
+    if given.directory is not None:
+        given.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
-        scale = ContestScale(given.messages, given.rounds, given.seconds, given.in_flight, given.warm_gib)
+        scale = ContestScale(
+            messages=given.messages,
+            rounds=given.rounds,
+            seconds=given.seconds,
+            in_flight=given.in_flight,
+            awaiting_seconds=given.awaiting_seconds,
+            awaiting_rounds=given.awaiting_rounds,
+            warm_gib=given.warm_gib,
+        )
         contest = Contest(Path(directory), scale, console)
         told = PeerResults(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
         for peer in PEERS:
@@ -103,10 +114,28 @@ class Contest:
             address = servers.start(directory, free_ports(PORTS))
             rounds = Rounds(python, address, self._scale, self._say)
             rounds.measure(rates)
+            for driven, measured in rates.items():
+                self._await_sends(python, driven, peer.clients[driven.name], address, servers, measured)
             return PeerMeasurement(peer.title, servers.describe(), list(rates.values()), load, rounds.failures)
         finally:
             servers.stop()
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _await_sends(
+        self,
+        python: Path,
+        driven: Driven,
+        kind: type[PeerClient],
+        address: str,
+        servers: Servers,
+        measured: ClientRates,
+    ) -> None:
+        """Measure crowds of clients that await each send."""
+        rounds = AwaitingRounds(python, driven.path, address, servers, self._scale.awaiting_seconds, self._say)
+        for _ in range(self._scale.awaiting_rounds):
+            for crowd in CROWDS:
+                if crowd.clients <= kind.most_waiting_clients:
+                    measured.awaited.append(rounds.measure(crowd))
 
     def _say(self, sentence: str) -> None:
         self._console.print(sentence, highlight=False, soft_wrap=True)
@@ -124,6 +153,18 @@ def arguments() -> argparse.Namespace:
         "--seconds", type=float, default=default.seconds, help="how long a run should take (default: %(default)s)"
     )
     parser.add_argument("--in-flight", type=int, default=default.in_flight, help="(default: %(default)s)")
+    parser.add_argument(
+        "--awaiting-seconds",
+        type=float,
+        default=default.awaiting_seconds,
+        help="how long a run takes in which each client awaits each send (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--awaiting-rounds",
+        type=int,
+        default=default.awaiting_rounds,
+        help="how many of these runs there are of each kind (default: %(default)s; 0: none)",
+    )
     parser.add_argument(
         "--warm-gib",
         type=float,

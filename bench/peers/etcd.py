@@ -49,6 +49,10 @@ class EtcdServers:
     def stop(self) -> None:
         self._processes.stop()
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._processes.pids
+
     def describe(self) -> Description:
         done = subprocess.run([self._program(), "--version"], capture_output=True, text=True, check=True)
         return Description(
@@ -72,6 +76,8 @@ class EtcdClient:
         consume=f"`get_range` of {_PAGE:,} keys after the other",
     )
 
+    most_waiting_clients: ClassVar[int] = 100
+
     async def open(self, address: str, topic: str) -> None:
         import aetcd
 
@@ -88,6 +94,10 @@ class EtcdClient:
             await self._client.put(self._key(next(self._numbers)), value)
 
         await keep_in_flight(send, values, in_flight)
+
+    async def send_one(self, value: bytes) -> None:
+        # Clients of several processes write to the same range, so a number would not make a new key.
+        await self._client.put(b"topics/%s/%s" % (self._topic.encode(), value[:16]), value)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         put = self._client.transactions.put

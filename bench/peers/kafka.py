@@ -79,6 +79,10 @@ class KafkaServers:
     def stop(self) -> None:
         self._processes.stop()
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._processes.pids
+
     def describe(self) -> Description:
         jar = next(self._jars().glob("kafka-server-[0-9]*.jar"))
         return Description(
@@ -117,6 +121,8 @@ class ConfluentClient:
         consume=f"`assign`, then `consume({_CALL})`",
     )
 
+    most_waiting_clients: ClassVar[int] = 0
+
     async def open(self, address: str, topic: str) -> None:
         from confluent_kafka import Producer
 
@@ -151,6 +157,9 @@ class ConfluentClient:
             self._waiting += 1
             self._producer.poll(0)
         self._wait_until_below(1)
+
+    async def send_one(self, value: bytes) -> None:
+        raise NotImplementedError("each client has threads of its own: asyncio programs use aiokafka")
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         # The partition is given: if librdkafka chooses it for each message, sending takes ten times as long.
@@ -202,6 +211,8 @@ class AiokafkaClient:
         consume=f"`assign`, then `getmany(max_records={_CALL})`",
     )
 
+    most_waiting_clients: ClassVar[int] = 100
+
     async def open(self, address: str, topic: str) -> None:
         from aiokafka import AIOKafkaProducer
 
@@ -227,6 +238,9 @@ class AiokafkaClient:
             await self._producer.send_and_wait(self._topic, value)
 
         await keep_in_flight(send, values, in_flight)
+
+    async def send_one(self, value: bytes) -> None:
+        await self._producer.send_and_wait(self._topic, value)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         sent: list[asyncio.Future[Any]] = []

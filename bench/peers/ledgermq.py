@@ -24,6 +24,7 @@ class LedgermqServers:
     def __init__(self, flush: Literal["async", "sync"]) -> None:
         self._flush = flush
         self._running = ExitStack()
+        self._pids: list[int] = []
 
     def install(self) -> None:
         pass
@@ -31,10 +32,16 @@ class LedgermqServers:
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         from bench.local_cluster import fresh_cluster  # only where servers run
 
-        return self._running.enter_context(fresh_cluster(directory, 3, flush=self._flush)).bootstrap
+        cluster = self._running.enter_context(fresh_cluster(directory, 3, flush=self._flush))
+        self._pids = [state.pid for state in cluster.status() if state.pid]
+        return cluster.bootstrap
 
     def stop(self) -> None:
         self._running.close()
+
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._pids
 
     def describe(self) -> Description:
         first = self._flush == "sync"
@@ -56,6 +63,8 @@ class LedgermqClient:
         consume="`AsyncConsumer.getmany`, as objects",
     )
 
+    most_waiting_clients: ClassVar[int] = 1_000
+
     async def open(self, address: str, topic: str) -> None:
         from cluster.load.topics import prepare_topic
         from ledgermq import AsyncProducer
@@ -70,6 +79,9 @@ class LedgermqClient:
             await self._producer.send(self._topic, value)
 
         await keep_in_flight(send, values, in_flight)
+
+    async def send_one(self, value: bytes) -> None:
+        await self._producer.send(self._topic, value)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         async def send(call: Sequence[bytes]) -> None:

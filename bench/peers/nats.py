@@ -57,6 +57,10 @@ class NatsServers:
     def stop(self) -> None:
         self._processes.stop()
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._processes.pids
+
     def describe(self) -> Description:
         done = subprocess.run([self._program(), "--version"], capture_output=True, text=True, check=True)
         return Description(
@@ -78,6 +82,8 @@ class NatsClient:
         bulk="`publish_async`, with its default of 4,000 pending",
         consume="an ordered consumer with a callback (2.5 times as fast as pulling)",
     )
+
+    most_waiting_clients: ClassVar[int] = 1_000
 
     async def open(self, address: str, topic: str) -> None:
         import nats
@@ -105,6 +111,9 @@ class NatsClient:
 
     async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
         await self._publish(self._connection.jetstream(publish_async_max_pending=in_flight), values)
+
+    async def send_one(self, value: bytes) -> None:
+        await self._stream.publish(self._topic, value)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         await self._publish(self._stream, values)

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.peers.awaiting import CROWDS
 from bench.peers.peer import WAYS, Way
 from bench.peers.rates import SIZES, Against, Case, ClientRates
 from bench.peers.rounds import ContestScale
@@ -21,6 +22,18 @@ _TITLES: Mapping[Way, str] = {
     "bulk": "In bulk, messages/s",
     "consume": "Consumed from the earliest, messages/s",
 }
+_AWAITED = "Clients that each send one message and wait for its acknowledgement"
+_AWAITED_COLUMNS = [
+    "peer",
+    "clients",
+    "ratio of messages/s",
+    "theirs/s",
+    "ours/s",
+    "theirs, p50 / p99 ms",
+    "ours, p50 / p99 ms",
+    "theirs, CPU µs a message, client / servers",
+    "ours, CPU µs a message, client / servers",
+]
 _SIZE_NAMES = {128: "128 B", 1024: "1 KiB"}
 _COMPARED = ["client", "consumed", "missing", "never sent", "twice", "runs done again", "load average at its start"]
 _NOTE = (
@@ -64,6 +77,13 @@ def show(told: PeerResults, *, console: Console, as_json: bool) -> None:
         for row in _rows(told, way):
             table.add_row(*row)
         console.print(table)
+    if rows := _awaited_rows(told):
+        table = Table(title=_AWAITED, title_justify="left")
+        for column in _AWAITED_COLUMNS:
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
     for title, reason in told.skipped.items():
         console.print(f"{title}: skipped: {reason}", highlight=False, soft_wrap=True)
 
@@ -72,6 +92,8 @@ def markdown(told: PeerResults) -> str:
     parts = [f"# ledgermq and others, {told.when}", _NOTE]
     for way in WAYS:
         parts += [f"## {_TITLES[way]}", markdown_table(_columns(), _rows(told, way))]
+    if rows := _awaited_rows(told):
+        parts += [f"## {_AWAITED}", markdown_table(_AWAITED_COLUMNS, rows)]
     parts += ["## What was measured", markdown_table(["system", "acknowledged by", "fsynced"], _systems(told))]
     parts += ["## How it was driven", markdown_table(["client", "each", "bulk", "consume"], _clients(told))]
     parts += ["## What was consumed is what was sent", markdown_table(_COMPARED, _compared(told))]
@@ -126,6 +148,23 @@ def _rows(told: PeerResults, way: Way) -> list[list[str]]:
                 row += [f"{against.theirs(rates.client, case):,.0f}", f"{against.mine(case):,.0f}"]
                 row.append(f"{against.ratio(rates.client, case):.2f}")
             rows.append(row)
+    return rows
+
+
+def _awaited_rows(told: PeerResults) -> list[list[str]]:
+    rows = []
+    for against in told.found:
+        for rates in against.peer.rates:
+            for crowd in CROWDS:
+                if (both := against.awaited(rates.client, crowd)) is None:
+                    continue
+                theirs, mine = both
+                rows.append(
+                    [f"{against.peer.name}, {rates.client}", crowd.words, f"{mine.per_s / theirs.per_s:.2f}"]
+                    + [f"{each.per_s:,.0f}" for each in both]
+                    + [f"{each.p50_ms:.2f} / {each.p99_ms:.2f}" for each in both]
+                    + [f"{each.client_us:,.0f} / {each.server_us:,.0f}" for each in both]
+                )
     return rows
 
 

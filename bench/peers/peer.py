@@ -53,6 +53,11 @@ class Servers(Protocol):
 
     def describe(self) -> Description: ...
 
+    @property
+    def pids(self) -> Sequence[int]:
+        """The processes of the servers that run."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class How:
@@ -69,6 +74,8 @@ class PeerClient(Protocol):
     """
 
     how: ClassVar[How]
+    # How many clients of this kind can be measured in one process, each of which awaits its sends. 0: none.
+    most_waiting_clients: ClassVar[int]
 
     async def open(self, address: str, topic: str) -> None:
         """Connect, and create the topic if it does not exist."""
@@ -83,6 +90,10 @@ class PeerClient(Protocol):
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         """Send the messages with the batching that the client's documentation recommends. Return when all messages
         are acknowledged."""
+        ...
+
+    async def send_one(self, value: bytes) -> None:
+        """Send one message, and return when it is acknowledged."""
         ...
 
     async def consume(self, count: int) -> list[bytes]:

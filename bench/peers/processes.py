@@ -19,6 +19,8 @@ _STOP_S = 15.0
 _POLL_S = 0.1
 # The time in seconds that a killed process may take until it is gone and reaped.
 _GONE_S = 5.0
+# A unit of the CPU times in /proc.
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LOG_TAIL = 1500
 
 
@@ -86,6 +88,17 @@ class Processes:
     def _last_words(self, *names: str) -> str:
         texts = {name: self._logs[name].read_text(errors="replace").strip() for name in names or self._started}
         return "\n".join(f"The end of {name}'s log: {text[-_LOG_TAIL:]}" for name, text in texts.items())
+
+
+def cpu_s(pids: Sequence[int]) -> float:
+    """Return the CPU time so far, in seconds, of these processes and of the living processes of their sessions."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(stat.parent.name) in pids or int(fields[3]) in pids:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS_PER_S
 
 
 def free_ports(count: int) -> list[int]:

@@ -79,6 +79,10 @@ class RabbitmqServers:
     def stop(self) -> None:
         self._processes.stop()
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return self._processes.pids
+
     def describe(self) -> Description:
         return Description(
             version=f"RabbitMQ {self._scripts().parent.name.rpartition('-')[2]}",
@@ -135,6 +139,8 @@ class RabbitmqClient:
         consume=f"`consume` with a prefetch of {_PREFETCH:,}, acknowledged {_ACKNOWLEDGED_AT_ONCE} at once",
     )
 
+    most_waiting_clients: ClassVar[int] = 100
+
     async def open(self, address: str, topic: str) -> None:
         import aio_pika
 
@@ -153,6 +159,10 @@ class RabbitmqClient:
             await exchange.publish(message(value, delivery_mode=persistent), name)
 
         await keep_in_flight(send, values, in_flight)
+
+    async def send_one(self, value: bytes) -> None:
+        message = self._kinds.Message(value, delivery_mode=self._kinds.DeliveryMode.PERSISTENT)
+        await self._channel.default_exchange.publish(message, self._queue.name)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         await self.produce_each(values, _BULK_IN_FLIGHT)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench.peers.awaiting import AwaitedRun, Crowd, middle
 from bench.peers.load import MessageDifferences
 from bench.peers.peer import WAYS, Description, How, Way
 
@@ -47,6 +48,10 @@ class ClientRates:
     client: str
     how: How
     runs: list[PeerRun] = field(default_factory=list)
+    awaited: list[AwaitedRun] = field(default_factory=list)
+
+    def awaited_by(self, crowd: Crowd) -> list[AwaitedRun]:
+        return [run for run in self.awaited if run.crowd == crowd]
 
     def of(self, case: Case) -> list[float]:
         return [run.per_s for run in self.runs if run.case == case]
@@ -89,6 +94,12 @@ class Against:
     def mine(self, case: Case) -> float:
         """Return the median of ledgermq's rates from before and after the peer."""
         return median([rate for each in self.ours for rates in each.rates for rate in rates.of(case)])
+
+    def awaited(self, client: str, crowd: Crowd) -> tuple[AwaitedRun, AwaitedRun] | None:
+        """Return the medians of the peer's client and of ledgermq for this crowd, or None if it was not measured."""
+        theirs = next(rates for rates in self.peer.rates if rates.client == client).awaited_by(crowd)
+        mine = [run for each in self.ours for rates in each.rates for run in rates.awaited_by(crowd)]
+        return (middle(theirs), middle(mine)) if theirs and mine else None
 
     def theirs(self, client: str, case: Case) -> float:
         return median(next(rates for rates in self.peer.rates if rates.client == client).of(case))

@@ -134,6 +134,8 @@ class RocketmqClient:
         consume="`PushConsumer` with its default settings, which acknowledges each message",
     )
 
+    most_waiting_clients: ClassVar[int] = 0
+
     async def open(self, address: str, topic: str) -> None:
         from rocketmq import ClientConfiguration, Credentials
 
@@ -169,6 +171,9 @@ class RocketmqClient:
             room.acquire()
         if failures:
             raise PeerError(f"RocketMQ did not take {len(failures)} messages: {failures[0]}")
+
+    async def send_one(self, value: bytes) -> None:
+        raise NotImplementedError("each client has threads of its own")
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
         await self.produce_each(values, _BULK_IN_FLIGHT)

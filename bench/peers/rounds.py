@@ -45,6 +45,9 @@ class ContestScale:
     # The time in seconds that a run should take. A run with the largest number of messages may be shorter.
     seconds: float = 3.0
     in_flight: int = 1_000
+    # How long a run with clients that await each send takes, and how many such runs of each kind there are.
+    awaiting_seconds: float = 3.0
+    awaiting_rounds: int = 2
     # GiB of memory to touch before each client's turn in a round; see `suite.machine.touch_memory`.
     warm_gib: float = 0.0
 

@@ -37,6 +37,10 @@ class MissingServers:
     def describe(self) -> Description:
         raise AssertionError("it was described")
 
+    @property
+    def pids(self) -> Sequence[int]:
+        raise AssertionError("it runs")
+
 
 def test_a_peer_that_cannot_be_had_is_skipped_and_the_page_says_why(tmp_path: Path) -> None:
     contest = Contest(tmp_path, ContestScale(), Console(stderr=True))

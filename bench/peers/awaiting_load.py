@@ -1,0 +1,99 @@
+"""A load process with many clients, each of which sends one message, waits for its acknowledgement, and sends the next.
+The command `python -m bench.peers.awaiting_load JSON` prints a line when all clients are connected, waits for a line on
+its standard input, and prints the result as JSON.
+
+Like `load.py`, this module does not know which peer it measures, and runs where only the peer's client is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from bench.peers.load import client_named
+from bench.peers.peer import PeerClient
+from cluster.load.in_flight import all_of
+
+# This many clients connect at the same time.
+_OPENED_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingOrder:
+    """Tells one load process what to do. Sends of the first `warm_s` seconds are not measured."""
+
+    # The client's class, as module:class.
+    client: str
+    address: str
+    topic: str
+    clients: int
+    size: int
+    seconds: float
+    warm_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitingResult:
+    """`latencies_ms` has the time from each send to its acknowledgement. `cpu_s` is the CPU time of the process."""
+
+    latencies_ms: list[float]
+    seconds: float
+    cpu_s: float
+
+
+async def run(
+    order: AwaitingOrder, clients: Sequence[PeerClient], begin: Callable[[], Awaitable[None]]
+) -> AwaitingResult:
+    """Connect all clients, await `begin`, and let each client send until the time is over."""
+    await clients[0].open(order.address, order.topic)  # it creates the topic
+    for at in range(1, len(clients), _OPENED_AT_ONCE):
+        some = clients[at : at + _OPENED_AT_ONCE]
+        await asyncio.gather(*(client.open(order.address, order.topic) for client in some))
+    await begin()
+    await _sends(order.size, clients, order.warm_s)
+    gc.collect()
+    cpu_s, started = time.process_time(), time.perf_counter()
+    latencies_ms = await _sends(order.size, clients, order.seconds)
+    return AwaitingResult(latencies_ms, time.perf_counter() - started, time.process_time() - cpu_s)
+
+
+async def _sends(size: int, clients: Sequence[PeerClient], seconds: float) -> list[float]:
+    latencies_ms: list[float] = []
+    until = time.perf_counter() + seconds
+
+    async def send(client: PeerClient) -> None:
+        while (sent := time.perf_counter()) < until:
+            await client.send_one(os.urandom(size))
+            latencies_ms.append((time.perf_counter() - sent) * 1e3)
+
+    await all_of(send(client) for client in clients)
+    return latencies_ms
+
+
+async def _begin() -> None:
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+def main() -> int:
+    import uvloop
+
+    order = AwaitingOrder(**json.loads(sys.argv[1]))
+    clients = [client_named(order.client) for _ in range(order.clients)]
+    try:
+        result = uvloop.run(run(order, clients, _begin))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(asdict(result)), flush=True)
+    os._exit(0)  # the end of a thousand clients is not measured
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
