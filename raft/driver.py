@@ -201,6 +201,8 @@ class Driver:
         if isinstance(message, AppendResponse) and (progress := self.raft.progress.get(message.sender)) is not None:
             self.times.has_acknowledged(message.sender, progress.match)
         self._settle()
+        if self.leads:
+            self._apply_committed()  # now and not at the end of the turn, because producers wait for it
 
     def receive_append(self, append: Append, entries: Readable) -> None:
         """Handle a byte range of the leader's log. `append` has the indexes of the range, without terms.
@@ -490,16 +492,20 @@ class Driver:
         self._turn_scheduled = False
         if self._proposals.has_queued:
             self._schedule_turn()
-        if self.failure is None:
-            try:
-                self._apply()
-            except StoreError as failure:  # when the disk works again, applying continues with the failed entry
-                self.fail(failure)
+        self._apply_committed()
         try:
             if messages := self.raft.appends():
                 self._bulk.send(messages)
         except StoreError as failure:  # this node cannot read what a follower lacks, so another node must lead
             self.fail(failure)
+
+    def _apply_committed(self) -> None:
+        """Apply committed entries up to the limits of one turn, unless the disk fails."""
+        if self.failure is None:
+            try:
+                self._apply()
+            except StoreError as failure:  # when the disk works again, applying continues with the failed entry
+                self.fail(failure)
 
     def _apply(self) -> None:
         try:

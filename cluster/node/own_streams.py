@@ -20,7 +20,7 @@ from grpc import StatusCode, aio
 
 from ledger.broker.access.callers import Caller, set_present_caller
 from ledger.broker.rpc.broker import BrokerService
-from ledger.broker.rpc.produce_stream import Batches, OwedResponses, result
+from ledger.broker.rpc.produce_stream import Batches, OwedResponses, response_of
 from ledger.errors import LedgerError
 from ledger.produce_wire import ProduceRequest
 from ledger.slow_request import CallingClient
@@ -60,9 +60,9 @@ class OwnProduceStream:
 
     async def read(self) -> broker_pb2.ProduceResponse:
         outcomes = await self._owed.oldest()
-        results = [await result(outcome) for outcome in outcomes]
+        response = response_of(outcomes, self._broker.configuration_index)
         self._owed.sent()
-        return broker_pb2.ProduceResponse(results=results, configuration_index=self._broker.configuration_index)
+        return response
 
     def cancel(self) -> None:
         self._owed.drop()

@@ -8,10 +8,13 @@ compression; the producer takes 0.2 to 0.3 ms to encode them.
 
 from __future__ import annotations
 
+import struct
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.columns import Columns, HeaderColumn
+from ledger.batch.columns import FEW, PAYLOAD_COLUMNS, Columns, HeaderColumn
 from ledger.batch.header import (
     ALL_COLUMNS,
     CUT,
@@ -25,6 +28,7 @@ from ledger.batch.header import (
     BatchHeader,
     crc_of,
     cut_places,
+    padded,
 )
 from ledger.batch.timed import check_time_columns
 from ledger.batch.transactions import check_transaction_columns
@@ -77,12 +81,30 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     if header.columns & EXCLUSIVE_COLUMNS:
         check_time_columns(data, header)
         check_transaction_columns(data, header)
+    if has_only_few_bodies(data, header):
+        return header
     columns = decoded_columns(data, header)
     if columns.headers is not None:
         _check_headers(columns.headers)
     if columns.look_up_keys is not None:
         validate_look_up_keys(int(np.diff(columns.look_up_keys.offsets).max()))
     return header
+
+
+def has_only_few_bodies(data: bytes, header: BatchHeader) -> bool:
+    """Return True if the payload is an uncompressed column of few bodies, and nothing else, and agrees with the header.
+    This answer takes 2 us. False says nothing: `decoded_columns` decides, which takes 20 us also for one message."""
+    count = header.count
+    if count > FEW or header.codec != Codec.NONE or header.columns & PAYLOAD_COLUMNS:
+        return False
+    start, offsets_size = header.payload_position, 4 * (count + 1)
+    if start + offsets_size > len(data):
+        return False
+    edges: tuple[int, ...] = struct.unpack_from(f"<{count + 1}i", data, start)
+    if edges[0] or padded(offsets_size) + padded(edges[-1]) != header.plain_size:
+        return False
+    lengths = [end - first for first, end in pairwise(edges)]
+    return min(lengths) >= 0 and max(lengths) == header.largest
 
 
 def decoded_columns(data: bytes, header: BatchHeader) -> Columns:

@@ -37,7 +37,10 @@ Headers = tuple[tuple[str, bytes], ...]
 
 # Up to this number of items a Python loop is faster than numpy, because each call of numpy has a fixed cost. In a batch
 # of one message that cost would be most of the work.
-_FEW = 32
+FEW = 32
+
+# The optional columns of a payload.
+PAYLOAD_COLUMNS = KEYS | TAGS | HEADERS | TIMESTAMPS | LOOK_UP_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class BinaryColumn:
     def longest(self) -> int:
         """Return the length of the longest string in bytes. The column must have at least one string."""
         offsets = self.offsets
-        if len(offsets) <= _FEW + 1:
+        if len(offsets) <= FEW + 1:
             edges: list[int] = offsets.tolist()
             return max(end - first for first, end in pairwise(edges))
         return int((offsets[1:] - offsets[:-1]).max())
@@ -76,7 +79,7 @@ class BinaryColumn:
     def some(self, places: Sequence[int]) -> list[bytes]:
         """Return the strings at `places`, in this order. Each place must be from 0 to n - 1."""
         source, start, offsets = self.source, self.start, self.offsets
-        if len(places) <= _FEW:
+        if len(places) <= FEW:
             return [source[start + int(offsets[place]) : start + int(offsets[place + 1])] for place in places]
         at = np.array(places, np.int64)
         firsts, ends = (offsets[at] + start).tolist(), (offsets[at + 1] + start).tolist()
@@ -253,7 +256,7 @@ class ColumnWriter:
     def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:
         """Append the offsets of `count` items, computed from the lengths of the items. Returns the sum of the
         lengths and the largest length."""
-        if count <= _FEW:
+        if count <= FEW:
             known = list(lengths)
             total, longest = sum(known), max(known, default=0)
             _check_size(total)
@@ -331,7 +334,7 @@ class _Reader:
 
 
 def _fall(offsets: NDArray[np.int32]) -> bool:
-    if len(offsets) <= _FEW + 1:
+    if len(offsets) <= FEW + 1:
         edges: list[int] = offsets.tolist()
         return edges != sorted(edges)
     return bool((offsets[1:] < offsets[:-1]).any())

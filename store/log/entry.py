@@ -82,9 +82,10 @@ class UnknownEntryError(EntryFlawError):
     because the word with version, kind and flags is written whole or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EntryDraft:
-    """The content of an entry that a leader will append. The log gives the entry its index, position and chain."""
+    """The content of an entry that a leader will append. The log gives the entry its index, position and chain. Treat
+    the fields of a draft as constants; the class is not `frozen` for the reason that `Header` names."""
 
     kind: EntryKind
     body: bytes

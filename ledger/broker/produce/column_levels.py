@@ -6,6 +6,7 @@ batch only at the feature level at which all members know the column.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from ledger.batch.header import HALF, LOOK_UP_KEYS, MESSAGE_IDS, TIMED
@@ -29,6 +30,7 @@ COLUMN_LEVELS = (
 )
 
 
+@cache
 def needed_level(columns: int) -> int:
     """Return the feature level that a batch with these columns needs, as far as this module decides it."""
     return max((each.level for each in COLUMN_LEVELS if columns & each.column), default=0)

@@ -15,10 +15,11 @@ from ledger.state import BatchRecord, Projected
 from store import EntryDraft, Header
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Committed:
     """The result of a committed batch. `append_time_ms` is in ms since 1970. `duplicate` means that the batch
-    repeated an earlier batch. `index` is the index of the batch's entry."""
+    repeated an earlier batch. `index` is the index of the batch's entry. Treat the fields as constants; the class is
+    not `frozen`, because one object is created for each batch."""
 
     base_offset: int
     term: int
@@ -119,19 +120,18 @@ class ChangeProposal:
 
 
 def new_future() -> asyncio.Future[Any]:
-    """Return a new future. If no code reads an exception of this future, asyncio does not log the exception. For
-    example, no code reads the exception after a client has disconnected."""
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return future
+    """Return a new future, which `end` ends."""
+    return asyncio.get_running_loop().create_future()
 
 
 def end(future: asyncio.Future[Any], outcome: object) -> None:
-    """End a future with a result, or with an exception. If the future was cancelled, do nothing."""
+    """End a future with a result, or with an exception. If the future was cancelled, do nothing. If no code reads the
+    exception, asyncio does not log it. For example, no code reads it after a client has disconnected."""
     if future.cancelled():
         return
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
+        future.exception()  # to asyncio, the exception is read now
     else:
         future.set_result(outcome)
 

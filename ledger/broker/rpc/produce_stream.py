@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import grpc
 from grpc import aio
@@ -118,17 +119,20 @@ class ProduceLoad:
                 self._waiting.append((owed, freed))
 
 
-class OwedRequest(NamedTuple):
+@dataclass(slots=True)
+class OwedRequest:
     """A request whose response is not sent. The times are of the clock of `SlowRequests`, and 0 without one."""
 
-    outcomes: Sequence[Outcome]
     received_ms: float
-    # When its batches had been appended.
-    proposed_ms: float
-    # Topic id and queue of its first batch.
-    place: tuple[int, int]
     # The context of a span in which the request is to be shown, or "".
     traceparent: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    # How many outcomes are not known yet.
+    undecided: int = 0
+    # When its batches had been appended.
+    proposed_ms: float = 0.0
+    # Topic id and queue of its first batch.
+    place: tuple[int, int] = (0, 0)
 
 
 class OwedResponses:
@@ -144,7 +148,9 @@ class OwedResponses:
         # The producer id of the newest request, which `load.slow` knows to be of this client.
         self._producer = 0
         self._requests: deque[OwedRequest] = deque()
-        self._changed = asyncio.Event()
+        # Set when the oldest request may have become decided, and when less is owed.
+        self._decided = asyncio.Event()
+        self._less = asyncio.Event()
 
     @property
     def has_room(self) -> bool:
@@ -154,42 +160,42 @@ class OwedResponses:
     async def room(self) -> None:
         """Return when the stream can read another request."""
         while not self.has_room:
-            await self._change()
+            await next_of(self._less)
         await self._load.room(self)
 
     async def append(self, batches: Batches, request: Sequence[bytes], traceparent: str = "") -> None:
         """Append the batches of a request, in their order. `traceparent` is the context of a span, or ""."""
-        outcomes: list[Outcome] = []
         slow = self._load.slow
-        received_ms = 0.0 if slow is None else slow.now_ms()
+        owed = OwedRequest(0.0 if slow is None else slow.now_ms(), traceparent)
         self._count(len(request), 0)
         for batch in request:
             await self._load.turns.spend(1 + len(batch) // STEP_BYTES)
             outcome = submit(batches, batch)
             if not isinstance(outcome, LedgerError):
-                self._await_commit(outcome, len(batch))
-            outcomes.append(outcome)
+                self._await_commit(owed, outcome, len(batch))
+            owed.outcomes.append(outcome)
         first = request[0] if request else b""
-        proposed_ms = 0.0
+        owed.place = place_of(first)
         if slow is not None:
-            proposed_ms = slow.now_ms()
-            self._note_producer(slow, producer_of(first))
-        self._requests.append(OwedRequest(outcomes, received_ms, proposed_ms, place_of(first), traceparent))
-        self._changed.set()
+            owed.proposed_ms = slow.now_ms()
+            for batch in request:
+                self._note_producer(slow, producer_of(batch))
+        self._requests.append(owed)
+        self._decided.set()
 
     async def oldest(self) -> Sequence[Outcome]:
-        """Return the outcomes of the oldest request. `sent` removes the request."""
-        while not self._requests:
-            await self._change()
+        """Return the outcomes of the oldest request, when all of them are known. `sent` removes the request."""
+        while not self._requests or self._requests[0].undecided:
+            await next_of(self._decided)
         return self._requests[0].outcomes
 
     def sent(self) -> None:
         request = self._requests.popleft()
         self._count(-len(request.outcomes), 0)
-        self._changed.set()
+        self._less.set()
         slow = self._load.slow
         if slow is not None and (request.traceparent or slow.is_slow(request.received_ms)):
-            results = [each if isinstance(each, LedgerError) else _result_of(each) for each in request.outcomes]
+            results = [result_of(each) for each in request.outcomes]
             slow.produced(
                 ProducedRequest(request.received_ms, request.proposed_ms, *request.place, results, request.traceparent),
                 self._client,
@@ -202,23 +208,23 @@ class OwedResponses:
 
     async def all_sent(self) -> None:
         while self._requests:
-            await self._change()
+            await next_of(self._less)
 
     def drop(self) -> None:
         """Forget all requests. Their batches are committed or refused as if the responses had been sent."""
         self._requests.clear()
         self._count(-self.results, 0)
 
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-    def _await_commit(self, outcome: asyncio.Future[Committed], size: int) -> None:
+    def _await_commit(self, owed: OwedRequest, outcome: asyncio.Future[Committed], size: int) -> None:
         def decided(_: object) -> None:
             self._count(0, -size)
-            self._changed.set()
+            self._less.set()
+            owed.undecided -= 1
+            if not owed.undecided:
+                self._decided.set()
 
         self._count(0, size)
+        owed.undecided += 1
         outcome.add_done_callback(decided)
 
     def _count(self, results: int, size: int) -> None:
@@ -227,8 +233,16 @@ class OwedResponses:
         self._load.add(results, size)
 
 
-def _result_of(outcome: asyncio.Future[Committed]) -> Committed | LedgerError:
-    """Return the result of a batch whose response was sent."""
+async def next_of(event: asyncio.Event) -> None:
+    """Wait until the event is set anew."""
+    event.clear()
+    await event.wait()
+
+
+def result_of(outcome: Outcome) -> Committed | LedgerError:
+    """Return the result of a batch that is decided. Raises CancelledError if the node stops."""
+    if isinstance(outcome, LedgerError):
+        return outcome
     error = outcome.exception()
     return error if isinstance(error, LedgerError) else outcome.result()
 
@@ -295,8 +309,7 @@ async def answer_in_order(
     while True:
         outcomes = await owed.oldest()
         await load.turns.spend(len(outcomes))
-        results = [await result(outcome) for outcome in outcomes]
-        response = broker_pb2.ProduceResponse(results=results, configuration_index=batches.configuration_index)
+        response = response_of(outcomes, batches.configuration_index)
         try:
             async with asyncio.timeout(STALLED_S):
                 await context.write(response)
@@ -305,17 +318,18 @@ async def answer_in_order(
         owed.sent()
 
 
-async def result(outcome: Outcome) -> broker_pb2.ProduceResult:
-    if isinstance(outcome, LedgerError):
-        return broker_pb2.ProduceResult(error=to_wire(outcome))
-    try:
-        # A client that disconnects does not cancel the entry.
-        committed = outcome.result() if outcome.done() else await asyncio.shield(outcome)
-    except LedgerError as error:
-        return broker_pb2.ProduceResult(error=to_wire(error))
-    return broker_pb2.ProduceResult(
-        base_offset=committed.base_offset,
-        term=committed.term,
-        append_time_ms=committed.append_time_ms,
-        duplicate=committed.duplicate,
-    )
+def response_of(outcomes: Sequence[Outcome], configuration_index: int) -> broker_pb2.ProduceResponse:
+    """Return the response to a request whose batches are decided."""
+    response = broker_pb2.ProduceResponse(configuration_index=configuration_index)
+    for outcome in outcomes:
+        result = result_of(outcome)
+        if isinstance(result, LedgerError):
+            response.results.add(error=to_wire(result))
+        else:
+            response.results.add(
+                base_offset=result.base_offset,
+                term=result.term,
+                append_time_ms=result.append_time_ms,
+                duplicate=result.duplicate,
+            )
+    return response
