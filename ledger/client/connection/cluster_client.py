@@ -16,7 +16,7 @@ import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
-from ledger.client.connection.cluster_link import LINKS, LinkKey, own_link
+from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.errors import (
@@ -77,8 +77,8 @@ class ClusterClient:
         self._asking: dict[asyncio.Task[Any] | None, None] = {}
 
     async def start(self) -> None:
-        pace = Backoff(50, 500, self.backoff.random)
-        self.link = LINKS.shared(self.link_key, pace) if self._shares_link else own_link(self.link_key, pace)
+        make = self.environment.links.shared if self._shares_link else own_link
+        self.link = make(self.link_key, Backoff(50, 500, self.backoff.random))
         self.connections, self.routes = self.link.connections, self.link.routes
         try:
             await self.link.join()

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Channel, Connections
 from ledger.client.connection.routes import Routes
+
+T = TypeVar("T")
 
 OpenChannel = Callable[[str, str | None], Channel]
 
@@ -42,12 +45,21 @@ class ClusterLink:
         self.routes = Routes(self.connections, key.bootstrap, backoff)
         self._on_ended = on_ended
         self._users = 0
+        # What the users share beside the connections and routes, by what made it.
+        self._parts: dict[Hashable, Any] = {}
         self._start: asyncio.Task[None] | None = None
 
     @property
     def is_shared(self) -> bool:
         """Return True if another client uses the link too."""
         return self._users > 1
+
+    def part(self, make: Callable[[ClusterLink], T]) -> T:
+        """Return what `make` has made for the users of this link. The first call makes it."""
+        if make not in self._parts:
+            self._parts[make] = make(self)
+        made: T = self._parts[make]
+        return made
 
     async def join(self) -> None:
         """Add a user, and return when the routes are known. A user whose `join` fails does not `leave`. Raises
@@ -82,7 +94,7 @@ class ClusterLink:
 
 
 class ClusterLinks:
-    """The links that clients of this process share, by event loop and key."""
+    """The links that clients share, by event loop and key."""
 
     def __init__(self) -> None:
         # A link lives as long as its users, also if a program drops its clients without closing them.
@@ -104,7 +116,3 @@ class ClusterLinks:
 def own_link(key: LinkKey, backoff: Backoff) -> ClusterLink:
     """Return a link that no other client uses."""
     return ClusterLink(key, backoff, lambda: None)
-
-
-# The links of this process.
-LINKS = ClusterLinks()

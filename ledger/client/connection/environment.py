@@ -10,10 +10,11 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ledger.client.connection.channels import Channel, GrpcChannel, SecuredChannels, local_channel, parse_addresses
+from ledger.client.connection.cluster_link import ClusterLinks
 from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of, servers_of
 from ledger.local_socket import is_socket
 
@@ -44,6 +45,8 @@ class Environment:
     random_bytes: Callable[[int], bytes] = os.urandom
     # Calls a function that takes some 10 ms outside of the event loop, and returns its result.
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+    # What clients with this environment share.
+    links: ClusterLinks = field(default_factory=ClusterLinks)
 
 
 PROCESS = Environment()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 from ledger.client.connection.channels import Connections
 from ledger.client.connection.cluster_link import ClusterLink
@@ -50,32 +49,24 @@ class ProduceStreams:
         return [(shard, stream) for (_, shard), stream in self._streams.items()]
 
     async def close(self) -> None:
-        """End all streams. Their batches are returned to their producers."""
-        await asyncio.gather(*(stream.close() for _, stream in self.all()))
-        self._streams.clear()
+        """End all streams. Their batches are returned to their producers. Later calls of `to` open new streams."""
+        ended, self._streams = self._streams, {}
+        await asyncio.gather(*(stream.close() for stream in ended.values()))
 
 
 class SharedStreams(ProduceStreams):
-    """The streams that the producers of one link share."""
+    """The streams that the producers of one link share (`ClusterLink.part`)."""
 
     def __init__(self, link: ClusterLink) -> None:
         super().__init__(link.connections, link.routes.heard_of)
         self._users = 0
 
-    @staticmethod
-    def of(link: ClusterLink) -> SharedStreams:
-        """Return the streams of this link for one more user. Every user calls `leave` once."""
-        streams = _OF_LINKS.get(link)
-        if streams is None:
-            streams = _OF_LINKS[link] = SharedStreams(link)
-        streams._users += 1
-        return streams
+    def join(self) -> None:
+        """Add a user, which calls `leave` once."""
+        self._users += 1
 
     async def leave(self) -> None:
         """Remove a user, which has withdrawn its batches. The last one closes the streams."""
         self._users -= 1
         if not self._users:
             await self.close()
-
-
-_OF_LINKS: WeakKeyDictionary[ClusterLink, SharedStreams] = WeakKeyDictionary()

@@ -54,7 +54,8 @@ class Sender:
         self._accumulator = accumulator
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
-        self._shared_streams = SharedStreams.of(client.link)
+        self._shared_streams = client.link.part(SharedStreams)
+        self._shared_streams.join()
         self._bulk_connections = Connections(client.link_key.open)
         self._bulk_streams = ProduceStreams(self._bulk_connections, client.routes.heard_of)
         # A larger batch is sent on a bulk stream.
