@@ -5,7 +5,8 @@ driver runs under gRPC and in the simulator.
 
 The driver passes each event to the core and receives a `Ready`. For each `Ready`, the driver saves the vote, writes
 the entries of a follower, and sends messages, in this order. At the end of the turn, the driver writes the proposals
-with one group write, applies committed entries, and sends Appends.
+with one group write, applies committed entries, and sends Appends. A leader that hears of a majority applies entries
+at once.
 
 All entries proposed in one turn of the event loop are written with one group write, and are sent to each follower as
 one message. Until the end of the turn the proposals are queued (`raft/proposals.py`), and the core does not know them.
@@ -123,6 +124,8 @@ class Driver:
         self._installation = SnapshotInstallation(raft, log, self.log_start, machine, self._applier)
         self._bulk = BulkSender(log, self.log_start, transport)
         self._turn_scheduled = False
+        # In this turn, entries were applied when an acknowledgement arrived.
+        self._has_applied = False
         self._settling = False
         # Ticks until the driver tries to write again; 0: no attempt is planned.
         self._resume_in_ticks = 0
@@ -201,8 +204,10 @@ class Driver:
         if isinstance(message, AppendResponse) and (progress := self.raft.progress.get(message.sender)) is not None:
             self.times.has_acknowledged(message.sender, progress.match)
         self._settle()
-        if self.leads:
-            self._apply_committed()  # now and not at the end of the turn, because producers wait for it
+        if isinstance(message, AppendResponse) and self.leads and not self._has_applied:
+            # Now, because producers wait for it. The rest of the turn's answers can wait for the end of the turn.
+            self._has_applied = True
+            self._apply_committed()
 
     def receive_append(self, append: Append, entries: Readable) -> None:
         """Handle a byte range of the leader's log. `append` has the indexes of the range, without terms.
@@ -489,7 +494,7 @@ class Driver:
         if self._stopped:
             return
         self._write_proposals()  # the results of this write are applied and sent in the same turn
-        self._turn_scheduled = False
+        self._turn_scheduled = self._has_applied = False
         if self._proposals.has_queued:
             self._schedule_turn()
         self._apply_committed()

@@ -145,7 +145,7 @@ class OwedResponses:
         self.bytes = 0
         self._load = load
         self._client = client
-        # The producer id of the newest request, which `load.slow` knows to be of this client.
+        # The producer id of the newest batch, which `load.slow` knows to be of this client.
         self._producer = 0
         self._requests: deque[OwedRequest] = deque()
         # Set when the oldest request may have become decided, and when less is owed.

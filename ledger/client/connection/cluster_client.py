@@ -35,8 +35,6 @@ MAX_BACKOFF_MS = 1000
 # The time limit of one attempt. A suspended process accepts a call and never answers; the next attempt may find a new
 # leader.
 _ATTEMPT_SECONDS = 5.0
-# With this message a closed client cancels the tasks that wait for its calls.
-_CLOSED = "the client of this call was closed"
 
 
 class _Response(Protocol):
@@ -70,11 +68,11 @@ class ClusterClient:
         self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
-        self.link_key = LinkKey(tuple(bootstrap_servers), client_id, environment.channel)
+        self.link_key = LinkKey(tuple(bootstrap_servers), client_id, environment.channel, request_timeout_ms)
         self._shares_link = shares_link
         self.closed = False
-        # The tasks that wait for the answer of a node. A dict, because a set has no order.
-        self._asking: dict[asyncio.Task[Any] | None, None] = {}
+        # The calls on a shared connection, which `close` ends. A dict, because a set has no order.
+        self._calls: dict[asyncio.Future[Any], None] = {}
 
     async def start(self) -> None:
         make = self.environment.links.shared if self._shares_link else own_link
@@ -93,10 +91,8 @@ class ClusterClient:
 
     async def close(self) -> None:
         self.refuse_calls()
-        if self.link.is_shared:  # otherwise the end of the connections ends the calls
-            for task in self._asking:
-                if task is not None:
-                    task.cancel(_CLOSED)
+        for call in self._calls:
+            call.cancel()
         await self.link.leave()
 
     def check_open(self) -> None:
@@ -178,23 +174,27 @@ class ClusterClient:
     async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         """Call `send(stub, seconds)` once, with the stub of the node at this address, and return the response. Raises
         LedgerError."""
-        task = asyncio.current_task()
-        self._asking[task] = None
         try:
-            response = await send(self.connections.stub(address), seconds)
+            sending = send(self.connections.stub(address), seconds)
+            response = await (self._ended_by_close(sending) if self._shares_link else sending)
         except grpc.aio.AioRpcError as error:
             raise failure(address, error) from error
-        except asyncio.CancelledError as cancelled:
-            if task is not None and cancelled.args == (_CLOSED,):
-                task.uncancel()
+        except asyncio.CancelledError:
             if not self._cancelled_calls():
                 raise
             raise ClosedError("This client was closed during the call: make a new client.") from None
-        finally:
-            self._asking.pop(task, None)
         if response.HasField("error"):
             raise self.routes.table.with_names(from_wire(response.error))
         return response
+
+    async def _ended_by_close(self, sending: Awaitable[R]) -> R:
+        """Await a call on a shared connection, whose end would not end the call."""
+        call = asyncio.ensure_future(sending)
+        self._calls[call] = None
+        try:
+            return await call
+        finally:
+            del self._calls[call]
 
     def _cancelled_calls(self) -> bool:
         """Return True if a call was cancelled because this client was closed, and False if the running task was

@@ -19,6 +19,9 @@ from ledger.client.connection.routes import Routes
 
 T = TypeVar("T")
 
+# A client that joins a link asks for routes, unless a client did so this many seconds before.
+FRESH_S = 1.0
+
 OpenChannel = Callable[[str, str | None], Channel]
 
 
@@ -30,6 +33,8 @@ class LinkKey:
     client_id: str | None
     # Opens the channel to an address for a client id. Two values are equal if their channels are of the same security.
     channel: OpenChannel
+    # How long a node may take to answer, before a client ends the stream.
+    request_timeout_ms: int
 
     def open(self, address: str) -> Channel:
         return self.channel(address, self.client_id)
@@ -40,19 +45,18 @@ class ClusterLink:
     the link."""
 
     def __init__(self, key: LinkKey, backoff: Backoff, on_ended: Callable[[], None]) -> None:
-        """`on_ended` is called once, when the link accepts no more users."""
+        """`on_ended` is called once, when the last user has left."""
         self.connections = Connections(key.open)
         self.routes = Routes(self.connections, key.bootstrap, backoff)
+        self._loop = asyncio.get_running_loop()
         self._on_ended = on_ended
         self._users = 0
+        # The last request for routes for a new user, and when it began.
+        self._asking: asyncio.Task[None] | None = None
+        self._asked_s = 0.0
+        self._has_routes = False
         # What the users share beside the connections and routes, by what made it.
         self._parts: dict[Hashable, Any] = {}
-        self._start: asyncio.Task[None] | None = None
-
-    @property
-    def is_shared(self) -> bool:
-        """Return True if another client uses the link too."""
-        return self._users > 1
 
     def part(self, make: Callable[[ClusterLink], T]) -> T:
         """Return what `make` has made for the users of this link. The first call makes it."""
@@ -62,23 +66,32 @@ class ClusterLink:
         return made
 
     async def join(self) -> None:
-        """Add a user, and return when the routes are known. A user whose `join` fails does not `leave`. Raises
-        UnavailableError if no node answers, and AuthenticationError if nodes refuse this client."""
+        """Add a user, and return when the routes are known and not old. A user whose `join` fails does not `leave`.
+        Raises UnavailableError if no node answers, and AuthenticationError if nodes refuse this client."""
         self._users += 1
         try:
-            if self._start is None:
-                self._start = asyncio.create_task(self._started(), name="routes of clients")
-            await asyncio.shield(self._start)  # a user that gives up does not end the start of the others
+            await asyncio.shield(self._fresh())  # a user that gives up does not end the request of the others
         except BaseException:
             await self.leave()
             raise
 
-    async def _started(self) -> None:
-        try:
-            await self.routes.start()
-        except BaseException:
-            self._on_ended()  # the next client tries anew
-            raise
+    def _fresh(self) -> asyncio.Task[None]:
+        """Return a request for routes that is under way, or has succeeded a moment ago."""
+        asking = self._asking
+        if asking is not None and not asking.done():
+            return asking
+        failed = asking is None or asking.cancelled() or asking.exception() is not None
+        if asking is None or failed or self._loop.time() - self._asked_s >= FRESH_S:
+            self._asked_s = self._loop.time()
+            asking = self._asking = self._loop.create_task(self._ask(), name="routes of a new client")
+        return asking
+
+    async def _ask(self) -> None:
+        if self._has_routes:
+            await self.routes.refresh()
+            return
+        await self.routes.start()
+        self._has_routes = True
 
     async def leave(self) -> None:
         """Remove a user. The last one closes the link."""
@@ -86,9 +99,9 @@ class ClusterLink:
         if self._users:
             return
         self._on_ended()
-        if self._start is not None:
-            self._start.cancel()
-            await asyncio.gather(self._start, return_exceptions=True)
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
         await self.routes.close()
         await self.connections.close()
 

@@ -28,12 +28,10 @@ from ledger.errors import LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Batches of one sequencer that the sender must send now, in the order of the list. `follows` is True if earlier
-    batches of the sequencer have no answer yet."""
+    """Batches of one sequencer that the sender must send now, in the order of the list."""
 
     sequencer: QueueSequencer
     batches: list[ProducerBatch]
-    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +71,6 @@ class Accumulator:
         return QueueSequencer(topic_id, queue, shard, delivery, self._backoff, topic)
 
     @property
-    def batch_bytes(self) -> int:
-        """The size at which a batch is full, in bytes."""
-        return self._delivery.batch_bytes
-
-    @property
     def trouble(self) -> LedgerError | None:
         """The last error of the first sequencer that has batches and has failed since its last acknowledgement, or
         None if there is no such sequencer."""
@@ -115,10 +108,9 @@ class Accumulator:
                 self._move(sequencer, now)
         owing = {sequencer.shard for sequencer in self._busy if sequencer.has_in_flight}
         for sequencer in list(self._busy):
-            follows = sequencer.has_in_flight
             batches = sequencer.take(now, gathers=sequencer.shard in owing)
             if batches:
-                owed.dispatches.append(Dispatch(sequencer, batches, follows))
+                owed.dispatches.append(Dispatch(sequencer, batches))
             elif sequencer.idle:
                 del self._busy[sequencer]
         return owed

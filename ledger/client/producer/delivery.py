@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from ledger.codec import Codec
 
 MAX_BATCH_MESSAGES = 65_535
+# A small batch has at most so many bytes, and at most this part of `batch_bytes`.
+_SMALL_BYTES = 16 << 10
+_SMALL_PART = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +27,8 @@ class DeliverySettings:
     delivery_timeout_ms: float = 120_000
     codec: Codec = Codec.NONE
     retries: int | None = None
+
+    @property
+    def small_bytes(self) -> int:
+        """The size of the largest small batch, in bytes. Small batches travel on streams that producers share."""
+        return min(_SMALL_BYTES, self.batch_bytes // _SMALL_PART)

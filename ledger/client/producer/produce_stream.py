@@ -26,9 +26,8 @@ from ledger.v1.broker_pb2_grpc import BrokerStub
 
 MAX_REQUEST_BYTES = 1024 * 1024
 # With smaller requests, client, leader and followers work at the same time on the batches that many producers send in
-# the same turn. Measured with 1,000 producers: 5,600 messages a second with one request of all batches, 6,900 with
-# requests of 50, and 6,100 with requests of 32.
-MAX_REQUEST_BATCHES = 64
+# the same turn. Larger requests cost less CPU time. docs/performance-notes.md compares 64, 256 and 1,024.
+MAX_REQUEST_BATCHES = 256
 MAX_REQUESTS_IN_FLIGHT = 16
 
 
@@ -201,7 +200,10 @@ class ProduceStream:
             if user is not None:
                 of_users.setdefault(user, []).append(result)
         for user, own in of_users.items():
-            user.attempts_ended(self.address, own)
+            try:
+                user.attempts_ended(self.address, own)
+            except Exception as error:  # of this user, for example of its history. The others get their results
+                self._loop.call_exception_handler({"message": "a producer cannot take results", "exception": error})
 
 
 def _bytes(carried: _Carried) -> int:

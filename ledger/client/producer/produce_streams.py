@@ -15,16 +15,6 @@ from ledger.client.connection.channels import Connections
 from ledger.client.connection.cluster_link import ClusterLink
 from ledger.client.producer.produce_stream import ProduceStream
 
-# A small batch has at most so many bytes, and at most this part of the producer's setting `batch_bytes`.
-_SMALL_BYTES = 16 << 10
-_SMALL_PART = 16
-
-
-def largest_small_batch(batch_bytes: int) -> int:
-    """Return the size of the largest batch that a producer with this `batch_bytes` sends on a shared stream, in
-    bytes."""
-    return min(_SMALL_BYTES, batch_bytes // _SMALL_PART)
-
 
 class ProduceStreams:
     """Opens and keeps streams over some connections."""

@@ -72,8 +72,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     """An asyncio client that sends messages. A retry never stores a message twice, because brokers recognise a
     repeated batch by its sequence number.
 
-    Producers of one event loop that reach the same cluster in the same way (servers, security and `client_id`) share
-    their connections. So a program can have a producer for each of its parts, and stop each of them by itself.
+    Producers of one event loop that reach the same cluster in the same way (servers, security, `client_id` and
+    `request_timeout_ms`) share their connections. So a program can have a producer for each of its parts, and stop
+    each of them by itself.
 
     Messages with the same key, and messages sent with the same `queue`, keep their order. Messages with neither a key
     nor a `queue` are spread over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of

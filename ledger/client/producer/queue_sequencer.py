@@ -119,6 +119,10 @@ class QueueSequencer:
         # Closed batches without a result. Unless the sequencer is halted, the first `_in_flight` of them are in flight.
         self._line: deque[ProducerBatch] = deque()
         self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
+        # Whether the batches in flight, or the last ones that were, are sent on a bulk stream. Two streams would not
+        # keep their order, so this changes only while none is in flight.
+        self.in_bulk = False
+        self._small_bytes = delivery.small_bytes
         self._window = delivery.max_in_flight  # how many may be in flight; throttling reduces it
         self._epoch = 0
         self._next_sequence = 0
@@ -224,6 +228,11 @@ class QueueSequencer:
             assert not batch.in_flight
             if batch.behind_hole:
                 break
+            is_large = batch.size > self._small_bytes
+            if self._in_flight == 0:
+                self.in_bulk = is_large
+            elif is_large and not self.in_bulk:
+                break  # it waits until the small batches have their answers
             self._give_number(batch)
             batch.in_flight = True
             self._in_flight += 1

@@ -17,7 +17,7 @@ from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.producer.accumulator import Accumulator, Dispatch
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
-from ledger.client.producer.produce_streams import ProduceStreams, SharedStreams, largest_small_batch
+from ledger.client.producer.produce_streams import ProduceStreams, SharedStreams
 from ledger.client.producer.producer_batch import BatchResult, Piece
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.recorder import Recorder
@@ -58,10 +58,6 @@ class Sender:
         self._shared_streams.join()
         self._bulk_connections = Connections(client.link_key.open)
         self._bulk_streams = ProduceStreams(self._bulk_connections, client.routes.heard_of)
-        # A larger batch is sent on a bulk stream.
-        self._small_bytes = largest_small_batch(accumulator.batch_bytes)
-        # The sequencers whose last batches were sent on a bulk stream.
-        self._in_bulk: set[QueueSequencer] = set()
         self._poll_due = False
         # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
@@ -112,11 +108,13 @@ class Sender:
         self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
         self._client.routes.on_leader_change.remove(self._leaders_changed)
-        for _, stream in self._shared_streams.all():
-            stream.withdraw(self, UnavailableError(f"This client left the stream to node {stream.address}."))
-        await self._shared_streams.leave()
-        await self._bulk_streams.close()
-        await self._bulk_connections.close()
+        try:
+            for _, stream in self._shared_streams.all():
+                stream.withdraw(self, UnavailableError(f"This client left the stream to node {stream.address}."))
+        finally:
+            await self._shared_streams.leave()
+            await self._bulk_streams.close()
+            await self._bulk_connections.close()
         if self._timer is not None:
             self._timer.cancel()
         self._conclude(self._accumulator.abandon())
@@ -193,31 +191,22 @@ class Sender:
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         sequencer = dispatch.sequencer
-        address = self._client.routes.table.leader_address(sequencer.shard)
-        if address is not None:
-            self._streams_for(dispatch).to(address, sequencer.shard).submit(self, sequencer, dispatch.batches)
-            return
-        self._client.routes.refresh_soon()
-        error = no_leader(sequencer.shard)
-        self._accumulator.faults.failed(sequencer.shard, self._now())
-        self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
-
-    def _streams_for(self, dispatch: Dispatch) -> ProduceStreams:
-        """Return the streams on which these batches are sent. A sequencer changes between small and large batches only
-        when no batch of it is in flight, because two streams do not keep the order of its batches."""
-        sequencer = dispatch.sequencer
-        if not dispatch.follows:
-            if all(len(batch.encoded) <= self._small_bytes for batch in dispatch.batches):
-                self._in_bulk.discard(sequencer)
-            else:
-                self._in_bulk.add(sequencer)
-        return self._bulk_streams if sequencer in self._in_bulk else self._shared_streams
+        streams = self._bulk_streams if sequencer.in_bulk else self._shared_streams
+        try:
+            address = self._client.routes.table.leader_address(sequencer.shard)
+            if address is None:
+                self._client.routes.refresh_soon()
+                raise no_leader(sequencer.shard)
+            streams.to(address, sequencer.shard).submit(self, sequencer, dispatch.batches)
+        except LedgerError as error:  # or a file of the security settings cannot be read
+            self._accumulator.faults.failed(sequencer.shard, self._now())
+            self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
 
     def attempts_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
         """Take the results of attempts at the node at `address`, in the order in which the batches were submitted."""
         self._note_latency(batches)
         for one in batches:
-            if isinstance(one.answer, Exception):
+            if isinstance(one.answer, Exception) and not self._closing:  # a producer that stops says nothing of a node
                 self._client.routes.note(one.sequencer.shard, address, one.answer)
         self._take_back(batches)
 

@@ -28,8 +28,6 @@ class Waking:
     `polled`.
     """
 
-    batch_bytes = 256 << 10
-
     def __init__(self) -> None:
         self.wake: float | None = None
         self.polled = asyncio.Event()
@@ -56,7 +54,7 @@ class Waking:
 
 
 def sender_of(accumulator: Waking) -> Sender:
-    key = LinkKey((), None, PROCESS.channel)
+    key = LinkKey((), None, PROCESS.channel, 30_000)
     link = own_link(key, Backoff(50, 500, random.Random(1)))
     client = SimpleNamespace(link=link, link_key=key, routes=link.routes, environment=PROCESS)
     return Sender(cast(Any, client), cast(Accumulator, accumulator), Buffer(1000))

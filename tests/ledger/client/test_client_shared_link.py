@@ -61,12 +61,16 @@ async def test_the_last_producer_closes_the_link(broker: FakeBroker) -> None:
     await first.stop()
     assert (await second.send("t", b"after the stop of the first")).offset == 0
     await second.stop()
-    third = await started(broker)
+    third, fourth = await started(broker), await started(broker)
     assert third._client.link is not link
-    await third.stop()
+    assert third._client.link is fourth._client.link
+    await stopped(third, fourth)
 
 
-@pytest.mark.parametrize("settings", [{"client_id": "other"}, {"user": "ann", "password": "secret", "tls": False}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"client_id": "other"}, {"user": "ann", "password": "secret", "tls": False}, {"request_timeout_ms": 1_500}],
+)
 async def test_producers_that_reach_the_cluster_in_another_way_share_nothing(
     broker: FakeBroker, settings: dict[str, Any]
 ) -> None:
@@ -183,14 +187,16 @@ async def test_a_start_that_is_cancelled_leaves_the_start_of_the_others(broker: 
 
 
 async def test_a_call_of_a_stopped_producer_ends_and_those_of_others_go_on(broker: FakeBroker) -> None:
+    """The calls are with gRPC, which has its own way to end them. The task of the program is not cancelled."""
+    broker.route_late_s = 0.4
+    request = broker_pb2.GetRouteRequest()
     stopping, other = await started(broker), await started(broker)
 
-    async def call(producer: ledgermq.AsyncProducer) -> object:
-        return await producer._client.ask(broker.cluster.addresses[1], slow, SECONDS)
-
-    async def slow(stub: Any, seconds: float) -> Any:
-        await asyncio.sleep(0.4)
-        return await stub.GetRoute(broker_pb2.GetRouteRequest(linearizable=True), timeout=seconds)
+    async def call(producer: ledgermq.AsyncProducer) -> Any:
+        async with asyncio.timeout(SECONDS):
+            return await producer._client.ask(
+                broker.cluster.addresses[1], lambda stub, seconds: stub.GetRoute(request, timeout=seconds), SECONDS
+            )
 
     ended, going = asyncio.create_task(call(stopping)), asyncio.create_task(call(other))
     await asyncio.sleep(0.05)
@@ -198,7 +204,7 @@ async def test_a_call_of_a_stopped_producer_ends_and_those_of_others_go_on(broke
     with pytest.raises(ClosedError):
         await ended
     assert ended.cancelling() == 0
-    assert await asyncio.wait_for(going, SECONDS)
+    assert (await going).cluster == "fake"
     await other.stop()
 
 
@@ -214,3 +220,60 @@ async def test_a_program_can_cancel_a_call_on_a_shared_link(broker: FakeBroker) 
     with pytest.raises(asyncio.CancelledError):
         await task
     await stopped(first, second)
+
+
+async def test_a_producer_that_cannot_take_its_results_takes_none_from_others(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example, the disk of its history is full."""
+    troubles: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context["message"]))
+    faulty, other = await started(broker), await started(broker)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(faulty._sender, "_take_back", fail)
+    lost, kept = faulty.send_nowait("t", b"lost"), other.send_nowait("t", b"kept")
+    assert (await asyncio.wait_for(kept, SECONDS)).queue == 0
+    assert not lost.done()
+    assert troubles == ["a producer cannot take results"]
+    monkeypatch.undo()
+    lost.cancel()
+    faulty._sender._accumulator.abandon()
+    await stopped(faulty, other)
+
+
+async def test_a_producer_that_stops_early_says_nothing_about_the_leader(broker: FakeBroker) -> None:
+    """Its messages are given up. The routes that it shares stay as they are."""
+    leaving, staying = await started(broker, delivery_timeout_ms=100), await started(broker)
+    await leaving.send("t", b"first")
+    broker.late_s = 0.5
+    lost = leaving.send_nowait("t", b"lost")
+    await leaving.stop()
+    with pytest.raises(DeliveryTimeoutError):
+        await lost
+    assert staying._client.routes.table.leader_address(0) == broker.cluster.addresses[1]
+    await staying.stop()
+
+
+async def test_a_new_producer_has_new_routes(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that deletes a topic and creates it again makes a new producer for it."""
+    monkeypatch.setattr("ledger.client.connection.cluster_link.FRESH_S", 0)
+    first = await started(broker)
+    broker.applied.append(broker.cluster.create("later", 3))
+    second = await started(broker)
+    assert "later" in second._client.routes.table.topics
+    await stopped(first, second)
+
+
+async def test_a_stopped_producer_leaves_nothing_behind(broker: FakeBroker) -> None:
+    staying = await started(broker)
+    routes = staying._client.routes
+    before = len(routes.on_leader_change), len(routes.on_topic_change)
+    for _ in range(3):
+        producer = await started(broker)
+        await producer.send("t", b"x")
+        await producer.stop()
+    assert (len(routes.on_leader_change), len(routes.on_topic_change)) == before
+    await staying.stop()
