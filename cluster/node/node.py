@@ -262,7 +262,8 @@ class Node:
 
     def not_ready(self) -> str:
         """Return the reason why clients should not use this node, or "" if this node is ready."""
-        return self._shards.not_ready()
+        authorizer = self._access.authorizer
+        return self._shards.not_ready() or ("" if authorizer is None else authorizer.not_ready())
 
     async def _close_ports(self, grace_s: float) -> None:
         if self._rocketmq is not None:

@@ -112,16 +112,21 @@ class Authorizer:
         self.access.require(user)
         return decide(self.access.rules(user), action, resource)
 
-    def _check_fresh(self) -> None:
+    def not_ready(self) -> str:
+        """Return the reason why this node refuses all callers that need rights, or "" if it decides about them."""
         now_ms = self._monotonic_ms()
         if now_ms - self._looked_ms > LOOK_AGAIN_S * 1000 or self._confirmed_ms is None:
             self._look(now_ms)
         if self._confirmed_ms is None or now_ms - self._confirmed_ms > STALE_S * 1000:
             known_ms = self._confirmed_ms
             time = "since its start" if known_ms is None else f"for {(now_ms - known_ms) / 1000:.0f} s"
+            return f"this node has followed no leader of shard 0 {time}, so its users and rules may be old"
+        return ""
+
+    def _check_fresh(self) -> None:
+        if reason := self.not_ready():
             raise UnavailableError(
-                f"this node has followed no leader of shard 0 {time}, so its users and rules may be old. Ask another "
-                "node, start a majority of the nodes, or use `--local` on the node's machine"
+                f"{reason}. Ask another node, start a majority of the nodes, or use `--local` on the node's machine"
             )
 
     def _look(self, now_ms: float) -> None:

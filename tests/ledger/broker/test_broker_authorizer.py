@@ -67,6 +67,16 @@ def test_after_its_start_a_node_knows_no_rules_until_it_follows_a_leader() -> No
     node.check()
 
 
+def test_a_node_that_refuses_callers_is_not_ready() -> None:
+    node = Node()
+    assert "since its start" in node.authorizer.not_ready()
+    node.follows()
+    assert node.authorizer.not_ready() == ""
+    node.raft.leader = 0
+    node.runs_for(STALE_S + 1)
+    assert "for 31 s" in node.authorizer.not_ready()
+
+
 def test_a_leader_of_which_no_entry_is_applied_confirms_nothing() -> None:
     """A node that was down for long hears the leader before it has the entries."""
     node = Node()
