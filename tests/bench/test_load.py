@@ -94,7 +94,7 @@ async def test_a_closed_loop_counts_from_when_a_send_began() -> None:
 
 
 async def test_with_room_in_flight_a_stalled_send_holds_up_nobody() -> None:
-    found = await summary(load(rate=1000, count=500, in_flight=100))
+    found = await summary(load(rate=200, count=100, in_flight=100))  # a rate that a busy machine keeps
     assert found.p50_ms < STALL_S * 1000 / 10
 
 

@@ -28,7 +28,11 @@ def test_ports_in_use_are_not_chosen() -> None:
 
 
 @pytest.mark.real
-def test_clusters_that_are_started_at_once_get_ports_of_their_own(tmp_path: Path) -> None:
+def test_clusters_that_are_started_at_once_get_ports_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both prefer the same ports, and not those that a cluster of another test has, which may be starting again.
+    monkeypatch.setattr("cluster.local.ports._FIRST_CHOICE", choose_ports(1, None)[0])
     assert_ports_of_their_own([DevCluster(tmp_path / name) for name in ("one", "other")])
 
 
