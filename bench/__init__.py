@@ -1,7 +1,7 @@
 """This package contains the programs that measure ledgermq and compare it, for example with a bare disk or with other
 message systems. To measure a single running cluster, use the command `ledgermq bench` (cluster/bench).
 
-    run.py            the suite: every target of docs/PERFORMANCE.md, as one page (suite/)
+    run.py            the suite: every target of docs/performance-notes.md, as one page (suite/)
     run_features.py   delivery times, transactions and shared groups: each figure and its target, as one table
     run_peers.py      ledgermq and other message brokers on the same machine (peers/)
     store/            the store alone

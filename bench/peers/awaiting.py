@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -86,9 +87,11 @@ class AwaitingRounds:
         self._topics += 1
         topic = f"awaiting-{self._topics}"
         with ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledgermq-awaiting-")))
+            files = [directory / f"{number}.json" for number in range(crowd.processes)]
             processes = [
-                stack.enter_context(self._started(crowd.clients // crowd.processes, crowd.size, topic))
-                for _ in range(crowd.processes)
+                stack.enter_context(self._started(crowd.clients // crowd.processes, crowd.size, topic, file))
+                for file in files
             ]
             for process in processes:  # one after another, and not at the same time as the load of another one
                 _line(process)
@@ -97,8 +100,10 @@ class AwaitingRounds:
                 assert process.stdin is not None
                 process.stdin.write("begin\n")
                 process.stdin.flush()
-            results = [AwaitingResult(**json.loads(_line(process))) for process in processes]
+            for process in processes:
+                _line(process)
             spent_s = cpu_s(self._servers.pids) - before
+            results = [AwaitingResult(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
         run = _run_of(crowd, results, spent_s * self._seconds / (self._seconds + self._warm_s))
         self._say(f"  {self._client.rpartition(':')[2]}: {crowd.words}: {run.words}")
         return run
@@ -107,8 +112,8 @@ class AwaitingRounds:
     def _warm_s(self) -> float:
         return self._seconds / 3
 
-    def _started(self, clients: int, size: int, topic: str) -> subprocess.Popen[str]:
-        order = AwaitingOrder(self._client, self._address, topic, clients, size, self._seconds, self._warm_s)
+    def _started(self, clients: int, size: int, topic: str, file: Path) -> subprocess.Popen[str]:
+        order = AwaitingOrder(self._client, self._address, topic, clients, size, self._seconds, self._warm_s, str(file))
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
             [str(self._python), "-m", "bench.peers.awaiting_load", json.dumps(asdict(order))],
@@ -132,14 +137,14 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 def _run_of(crowd: Crowd, results: Sequence[AwaitingResult], server_s: float) -> AwaitedRun:
-    latencies_ms = [each for result in results for each in result.latencies_ms]
-    messages = len(latencies_ms)
-    cuts = quantiles(latencies_ms, n=100)
+    latencies_us = [us for result in results for us, count in result.latencies_us for _ in range(count)]
+    messages = len(latencies_us)
+    cuts = quantiles(latencies_us, n=100)
     return AwaitedRun(
         crowd,
-        sum(len(result.latencies_ms) / result.seconds for result in results),
-        cuts[49],
-        cuts[98],
+        sum(sum(count for _, count in result.latencies_us) / result.seconds for result in results),
+        cuts[49] / 1e3,
+        cuts[98] / 1e3,
         sum(result.cpu_s for result in results) / messages * 1e6,
         server_s / messages * 1e6,
     )

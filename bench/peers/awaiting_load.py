@@ -1,6 +1,7 @@
 """A load process with many clients, each of which sends one message, waits for its acknowledgement, and sends the next.
 The command `python -m bench.peers.awaiting_load JSON` prints a line when all clients are connected, waits for a line on
-its standard input, and prints the result as JSON.
+its standard input, writes the result as JSON into a file, and prints another line. The result can be larger than a pipe
+holds.
 
 Like `load.py`, this module does not know which peer it measures, and runs where only the peer's client is installed.
 """
@@ -13,8 +14,10 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from bench.peers.load import client_named
 from bench.peers.peer import PeerClient
@@ -36,13 +39,16 @@ class AwaitingOrder:
     size: int
     seconds: float
     warm_s: float
+    # The path of the file for the result.
+    result: str
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitingResult:
-    """`latencies_ms` has the time from each send to its acknowledgement. `cpu_s` is the CPU time of the process."""
+    """`latencies_us` has pairs of a time from a send to its acknowledgement, rounded to 10 us, and how many sends took
+    this time. `cpu_s` is the CPU time of the process."""
 
-    latencies_ms: list[float]
+    latencies_us: list[tuple[int, int]]
     seconds: float
     cpu_s: float
 
@@ -59,21 +65,21 @@ async def run(
     await _sends(order.size, clients, order.warm_s)
     gc.collect()
     cpu_s, started = time.process_time(), time.perf_counter()
-    latencies_ms = await _sends(order.size, clients, order.seconds)
-    return AwaitingResult(latencies_ms, time.perf_counter() - started, time.process_time() - cpu_s)
+    latencies_us = await _sends(order.size, clients, order.seconds)
+    return AwaitingResult(sorted(latencies_us.items()), time.perf_counter() - started, time.process_time() - cpu_s)
 
 
-async def _sends(size: int, clients: Sequence[PeerClient], seconds: float) -> list[float]:
-    latencies_ms: list[float] = []
+async def _sends(size: int, clients: Sequence[PeerClient], seconds: float) -> Counter[int]:
+    latencies_us = Counter[int]()
     until = time.perf_counter() + seconds
 
     async def send(client: PeerClient) -> None:
         while (sent := time.perf_counter()) < until:
             await client.send_one(os.urandom(size))
-            latencies_ms.append((time.perf_counter() - sent) * 1e3)
+            latencies_us[round((time.perf_counter() - sent) * 1e5) * 10] += 1
 
     await all_of(send(client) for client in clients)
-    return latencies_ms
+    return latencies_us
 
 
 async def _begin() -> None:
@@ -91,7 +97,8 @@ def main() -> int:
     except Exception as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(asdict(result)), flush=True)
+    Path(order.result).write_text(json.dumps(asdict(result)), encoding="utf-8")
+    print("done", flush=True)
     os._exit(0)  # the end of a thousand clients is not measured
 
 

@@ -14,11 +14,11 @@ from bench.suite.stage import Running, Stage
 
 # The number of messages of one run, by message size.
 MESSAGES = {128: 1_000_000, 1024: 200_000}
-LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.3, (1024, 64 << 10): 0.6}
+LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.35, (1024, 64 << 10): 0.6}
 LEAST_PER_S = {128: 400_000, 1024: 80_000}
 LEAST_SINGLE_PER_S = 80_000
 LEAST_SYNC_PER_S = 30_000
-MOST_P50, MOST_P99 = 1.6, 5.0
+MOST_P50, MOST_P99 = 1.4, 5.0
 IN_FLIGHT = 1_000
 
 

@@ -14,7 +14,7 @@ from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 
 SETTLE_S = 5
-MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 2.0, 80.0, 250.0
+MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 1.0, 80.0, 250.0
 CLIENTS, IN_FLIGHT_EACH, TIMES = 4, 100, 10
 LEAST_GOODPUT = 0.9
 BACK_S = 10
