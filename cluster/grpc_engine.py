@@ -3,7 +3,7 @@
 `prefer_older_engine` chooses the older of gRPC's two I/O engines, because it is faster for ledgermq.
 The measurement is a round trip of 128 B over three hops, with nothing parsed or stored, on 2 cores with grpcio 1.85.1.
 The round trip takes 0.65 ms with the newer engine, which uses its own threads, and 0.40 ms with the older engine.
-docs/PERFORMANCE.md has the commands that measure the round trip with both engines.
+docs/performance-notes.md has the commands that measure the round trip with both engines.
 """
 
 from __future__ import annotations
