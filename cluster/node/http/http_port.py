@@ -3,8 +3,9 @@
 
 `/healthz` answers 200 while the event loop runs. `/healthz` does not depend on the cluster: an orchestrator restarts a
 node whose `/healthz` fails, and a restart does not help a node without a majority. `/readyz` answers 200 if this node
-is a member, knows a leader and has applied nearly all committed entries. If the node is not ready, `/readyz` answers
-503 with the reason. The answer of a ready node tells reads and writes apart:
+is a member, knows a leader, has applied nearly all committed entries, and does not refuse all users because its rules
+may be old. If the node is not ready, `/readyz` answers 503 with the reason. The answer of a ready node tells reads and
+writes apart:
 
     {"status": "ready", "reads": true, "writes": false, "reason": "the disk of node 3 is 93% full ..."}
 
