@@ -19,6 +19,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from grpc import aio
 
 from cluster.node.security.rights_guard import FOR_NODES
+from raft.transport.streams import heed_cancellation
 from tests.cluster.scram_client import Metadata
 from tests.fuzz.answers import FRONT_DEFECTS, FRONT_UNPROVEN, ended_with
 from tests.fuzz.callers import Caller
@@ -87,6 +88,7 @@ class Attack:
                     requests[0] = opening
             number = random.randrange(len(caller))
             await self._call(caller, number, method, requests, _pretended(random), random)
+            heed_cancellation()
 
     def _request(self, method: MethodDescriptor, messages: HostileMessages) -> bytes:
         message = cast(Any, messages.message(method.input_type))

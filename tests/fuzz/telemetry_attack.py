@@ -15,6 +15,7 @@ from grpc import aio
 from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
+from raft.transport.streams import heed_cancellation
 from tests.cluster.rocketmq_stubs import producer_settings, resource
 from tests.fuzz.attack import BROKEN_STREAM
 from tests.fuzz.callers import Caller
@@ -63,6 +64,7 @@ class TelemetryAttack:
             method: Any = caller.channel(place).stream_stream(_PATH)
             stream = method(timeout=_STREAM_S, metadata=caller.metadata(place))
             status, text = await _flooded(stream, command, reads=number % 2 == 0)
+            heed_cancellation()
             self.ended[f"telemetry of the {caller.name}: {status}"] += 1
             is_defect = status in (grpc.StatusCode.UNKNOWN.name, grpc.StatusCode.INTERNAL.name)
             if is_defect and text != BROKEN_STREAM:
@@ -76,8 +78,7 @@ async def _flooded(stream: Any, command: bytes, *, reads: bool) -> tuple[str, st
         while not stream.done():
             await stream.write(command)
     if reader is not None:
-        with contextlib.suppress(aio.AioRpcError):
-            await reader
+        await asyncio.gather(reader, return_exceptions=True)
     return (await stream.code()).name, await stream.details() or ""
 
 
