@@ -7,6 +7,7 @@ The broker runs in the test's process and serves real gRPC. The log of each queu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from ledger.errors import LedgerError, NotLeaderError, OffsetBeyondEndError, Seq
 from ledger.timed import TIMED_TOPIC
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerServicer, add_BrokerServicer_to_server
+from ledgermq import AsyncProducer
 
 MAX_MESSAGE_BYTES = 10_000
 
@@ -252,3 +254,21 @@ class FakeBroker(BrokerServicer):
         response = broker_pb2.GetStatusResponse(node=self.node, cluster="fake", version="1")
         response.shards.add(role="leader" if self.node == self.cluster.leader else "follower", term=self.cluster.term)
         return response
+
+
+@contextlib.asynccontextmanager
+async def lone_broker() -> AsyncIterator[FakeBroker]:
+    """Run a cluster of one node with the topic "t", which has one queue."""
+    cluster = FakeCluster()
+    cluster.create("t", 1)
+    broker = FakeBroker(1, cluster)
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+async def started(broker: FakeBroker, **settings: Any) -> AsyncProducer:
+    """Return a started producer of the broker's cluster."""
+    producer = AsyncProducer(broker.cluster.addresses[1], **settings)
+    await producer.start()
+    return producer

@@ -13,7 +13,7 @@ from ledger.batch import BatchHeader
 from ledger.errors import ClosedError, DeliveryTimeoutError, UnavailableError
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import add_BrokerServicer_to_server
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, lone_broker, started
 
 pytestmark = pytest.mark.real
 
@@ -23,18 +23,8 @@ PRODUCERS = 40
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    cluster = FakeCluster()
-    cluster.create("t", 1)
-    broker = FakeBroker(1, cluster)
-    await broker.start()
-    yield broker
-    await broker.stop()
-
-
-async def started(broker: FakeBroker, **settings: Any) -> ledgermq.AsyncProducer:
-    producer = ledgermq.AsyncProducer(broker.cluster.addresses[1], **settings)
-    await producer.start()
-    return producer
+    async with lone_broker() as broker:
+        yield broker
 
 
 async def stopped(*producers: ledgermq.AsyncProducer) -> None:
@@ -90,15 +80,11 @@ async def test_producers_with_equal_security_can_share(broker: FakeBroker) -> No
 
 def test_producers_of_two_event_loops_share_nothing() -> None:
     async def link_of_a_loop() -> object:
-        cluster = FakeCluster()
-        cluster.create("t", 1)
-        broker = FakeBroker(1, cluster)
-        await broker.start()
-        producer = await started(broker)
-        await producer.send("t", b"x")
-        await producer.stop()
-        await broker.stop()
-        return producer._client.link
+        async with lone_broker() as broker:
+            producer = await started(broker)
+            await producer.send("t", b"x")
+            await producer.stop()
+            return producer._client.link
 
     assert asyncio.run(link_of_a_loop()) is not asyncio.run(link_of_a_loop())
 

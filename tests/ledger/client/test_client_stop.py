@@ -15,7 +15,7 @@ from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
 from ledger.timed import WaitingMessages
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, lone_broker, started
 
 pytestmark = pytest.mark.real
 
@@ -24,18 +24,8 @@ SECONDS = 10
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    cluster = FakeCluster()
-    cluster.create("t", 1)
-    broker = FakeBroker(1, cluster)
-    await broker.start()
-    yield broker
-    await broker.stop()
-
-
-async def started(broker: FakeBroker, **settings: Any) -> ledgermq.AsyncProducer:
-    one = ledgermq.AsyncProducer(broker.cluster.addresses[1], **settings)
-    await one.start()
-    return one
+    async with lone_broker() as broker:
+        yield broker
 
 
 async def reader(broker: FakeBroker) -> ledgermq.AsyncConsumer:
