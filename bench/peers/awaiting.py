@@ -7,7 +7,6 @@ processes, which begin at the same time.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,10 +17,8 @@ from statistics import median, quantiles
 
 from bench.peers.awaiting_load import AwaitingOrder, AwaitingResult
 from bench.peers.peer import PeerError, Servers
-from bench.peers.processes import cpu_s
-from cluster.allocator import ENVIRONMENT
+from bench.peers.processes import cpu_s, load_environment
 
-_ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 300.0
 
 
@@ -93,7 +90,7 @@ class AwaitingRounds:
                 stack.enter_context(self._started(crowd.clients // crowd.processes, crowd.size, topic, file))
                 for file in files
             ]
-            for process in processes:  # one after another, and not at the same time as the load of another one
+            for process in processes:  # no client sends before all clients of all processes are connected
                 _line(process)
             before = cpu_s(self._servers.pids)
             for process in processes:
@@ -114,10 +111,9 @@ class AwaitingRounds:
 
     def _started(self, clients: int, size: int, topic: str, file: Path) -> subprocess.Popen[str]:
         order = AwaitingOrder(self._client, self._address, topic, clients, size, self._seconds, self._warm_s, str(file))
-        path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         return subprocess.Popen(
             [str(self._python), "-m", "bench.peers.awaiting_load", json.dumps(asdict(order))],
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},
+            env=load_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.peers.peer import PeerError
+from cluster import process_use
+from cluster.allocator import ENVIRONMENT
 
 _STOP_S = 15.0
 _POLL_S = 0.1
 # The time in seconds that a killed process may take until it is gone and reaped.
 _GONE_S = 5.0
-# A unit of the CPU times in /proc.
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_ROOT = Path(__file__).resolve().parents[2]
 _LOG_TAIL = 1500
 
 
@@ -92,13 +93,18 @@ class Processes:
 
 def cpu_s(pids: Sequence[int]) -> float:
     """Return the CPU time so far, in seconds, of these processes and of the living processes of their sessions."""
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    total = 0.0
+    for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         with contextlib.suppress(OSError):  # the process has ended
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(stat.parent.name) in pids or int(fields[3]) in pids:
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / _TICKS_PER_S
+            if pid in pids or os.getsid(pid) in pids:
+                total += process_use.cpu_s(pid)
+    return total
+
+
+def load_environment() -> dict[str, str]:
+    """Return the environment of a load process: all clients have the same allocator settings."""
+    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | ENVIRONMENT | {"PYTHONPATH": path}
 
 
 def free_ports(count: int) -> list[int]:

@@ -10,7 +10,6 @@ change of the machine's speed affects all clients alike.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -19,14 +18,13 @@ from typing import ParamSpec, TypeVar
 
 from bench.peers.load import PeerLoadOrder, PeerLoadResult, SeededMessages
 from bench.peers.peer import PeerError, Way
+from bench.peers.processes import load_environment
 from bench.peers.rates import FIRST_COUNT, SIZES, Case, ClientRates, PeerRun, next_count
 from bench.suite.machine import touch_memory
-from cluster.allocator import ENVIRONMENT
 
 P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
-_ROOT = Path(__file__).resolve().parents[2]
 # The number of messages that a load process sends before the clock starts.
 _WARM = 1_000
 # The warm-up of one case lasts as long as this many runs, but has at most the second number of runs.
@@ -145,13 +143,12 @@ def told(run: PeerRun) -> str:
 
 def _answered(python: Path, order: PeerLoadOrder) -> PeerLoadResult:
     """Run a load process and return its result. If the process fails, raise PeerError with the end of its output."""
-    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
     try:
         done = subprocess.run(
             command,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},  # all clients have the same allocator settings
+            env=load_environment(),
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

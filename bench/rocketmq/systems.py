@@ -11,14 +11,13 @@ from typing import Protocol
 
 from bench.local_cluster import fresh_cluster
 from bench.rocketmq.apache import ApacheCluster, apache_cluster
+from cluster import process_use
 from cluster.local.processes import DevCluster
 from ledgermq import Admin
 
 APACHE, OURS = "Apache", "ledgermq"
 _QUEUES = 4
 _NODES = 3
-# A clock tick of the CPU times in /proc.
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class System(Protocol):
@@ -96,11 +95,7 @@ def alone(system: System, systems: Sequence[System]) -> Iterator[None]:
 
 def cpu_s(system: System) -> float:
     """Return the CPU time of all processes of a system so far, in seconds."""
-    total = 0
-    for pid in system.pids:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(after_name[11]) + int(after_name[12])
-    return total / _TICKS_PER_S
+    return sum(map(process_use.cpu_s, system.pids))
 
 
 def _signal(system: System, number: signal.Signals) -> None:
