@@ -11,12 +11,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from cluster.console.reading import TopicReader
 from cluster.console.topic_groups import TopicGroups, groups_of
 from ledger.client.admin.admin import AsyncAdmin
-from ledger.client.connection.channels import GrpcChannel, NodeStub
+from ledger.client.connection.channels import NodeStub, SecuredChannels
 from ledger.client.connection.cluster_client import R
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import within
@@ -132,4 +131,4 @@ class ConsoleClients:
 
 
 def environment(security: Security) -> Environment:
-    return replace(PROCESS, channel=partial(GrpcChannel, security=security))
+    return replace(PROCESS, channel=SecuredChannels(security))
