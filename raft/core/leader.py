@@ -45,10 +45,11 @@ class Leader:
         "_reads",
         "_round",
         "_server",
-        "_stuck_since",
         "_timing",
         "_transfer",
         "_uncommitted",
+        "_waits_for_disk",
+        "_waits_since",
         "_written",
         "accepts_loss",
         "progress",
@@ -86,8 +87,9 @@ class Leader:
         self._fresh_round = 0
         self._reads = UnconfirmedReads()
         self._transfer = Transfer(server, self.progress, settings)
-        # The tick since which this leader's own writes wait to be held without progress; 0: no write waits.
-        self._stuck_since = 0
+        # An own write that waits to be held: the last index that was written at the tick `_waits_since`; 0: none waits.
+        self._waits_for_disk = 0
+        self._waits_since = 0
 
     @property
     def leader(self) -> int:
@@ -415,15 +417,18 @@ class Leader:
                 server.reopened.append(peer)
 
     def _is_stuck(self) -> bool:
-        """Return True if this leader's writes have waited so long for the disk that it should step down."""
+        """Return True if one of this leader's writes has waited so long for the disk that it should step down.
+
+        Later writes do not count: under load some write always waits, and the flushes of a working disk hold one write
+        after another."""
         server = self._server
-        if server.durable >= self._written:
-            self._stuck_since = 0
-        elif self._stuck_since == 0:
-            self._stuck_since = server.ticks
-        return self._stuck_since > 0 and server.ticks - self._stuck_since >= (
-            SLOW_DISK_PATIENCE * self._timing.election_ticks
-        )
+        if server.durable >= self._waits_for_disk:
+            is_waiting = server.durable < self._written
+            self._waits_for_disk = self._written if is_waiting else 0
+            self._waits_since = server.ticks
+        if not self._waits_for_disk:
+            return False
+        return server.ticks - self._waits_since >= SLOW_DISK_PATIENCE * self._timing.election_ticks
 
     def _hears_majority(self) -> bool:
         """Return True if this leader heard a majority within an election timeout (check-quorum, dissertation, section

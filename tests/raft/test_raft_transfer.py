@@ -149,3 +149,20 @@ def test_a_leader_whose_disk_is_too_slow_lets_another_lead_and_does_not_stand_un
     network.nodes[1].held = False
     network.run(60)
     assert len(network.leaders) == 1
+
+
+def test_a_leader_keeps_leading_while_each_flush_holds_the_writes_before_it() -> None:
+    network = led()
+    node = network.nodes[1]
+    node.held = True
+    network.propose(1, "first")
+    node.begin_flush()
+    for number in range(3 * ELECTION_TICKS * SLOW_DISK_PATIENCE):
+        network.propose(1, f"{number}")
+        if number % 5 == 4:
+            node.end_flush()
+            node.settle()
+            node.begin_flush()
+        network.run(1)
+        assert network.raft(1).durable < network.raft(1).log.last_index, "a write waits at every tick"
+        assert network.leaders == [1]
