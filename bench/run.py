@@ -23,7 +23,7 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
-from bench.suite import consume, crowds, growth, keyed, produce, secured, strain  # noqa: E402
+from bench.suite import consume, crowds, disk, growth, keyed, produce, secured, strain  # noqa: E402
 from bench.suite.machine import default_warm_gib, machine  # noqa: E402
 from bench.suite.page import SuiteResults, write  # noqa: E402
 from bench.suite.rows import SuiteChapter, verdict  # noqa: E402
@@ -35,7 +35,8 @@ Measure = Callable[[Stage, SuiteScale], SuiteChapter]
 PARTS: dict[str, Measure] = {
     "produce": produce.against_ceiling,
     "crowds": crowds.awaited_sends,
-    "sync": produce.sync_flush,
+    "sync": disk.sync_flush,
+    "disk": disk.slow_disks,
     "keyed": keyed.ways_of_sending,
     "consume": consume.from_earliest,
     "e2e": consume.end_to_end,

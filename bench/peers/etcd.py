@@ -76,7 +76,7 @@ class EtcdClient:
         consume=f"`get_range` of {_PAGE:,} keys after the other",
     )
 
-    most_waiting_clients: ClassVar[int] = 100
+    most_waiting_clients: ClassVar[int] = 1_000
 
     async def open(self, address: str, topic: str) -> None:
         import aetcd

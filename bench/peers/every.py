@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from bench.peers.etcd import EtcdClient, EtcdServers
@@ -41,10 +42,12 @@ def ours(flush: Literal["async", "sync"]) -> Peer:
     return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
 
 
+_KAFKA_CLIENTS: dict[str, type[PeerClient]] = {"confluent-kafka": ConfluentClient, "aiokafka": AiokafkaClient}
 PEERS = [
     Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
-    Peer("kafka", "Kafka", KafkaServers, {"confluent-kafka": ConfluentClient, "aiokafka": AiokafkaClient}),
+    Peer("kafka", "Kafka", KafkaServers, _KAFKA_CLIENTS),
     Peer("rocketmq", "RocketMQ", RocketmqServers, {"rocketmq-python-client": RocketmqClient}),
+    Peer("kafka-flushed", "Kafka, flush.messages=1", partial(KafkaServers, flushes_each=True), _KAFKA_CLIENTS),
     Peer("rabbitmq", "RabbitMQ, quorum queue", RabbitmqServers, {"aio-pika": RabbitmqClient}),
     Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
 ]

@@ -43,13 +43,17 @@ min.insync.replicas=2
 offsets.topic.replication.factor=3
 auto.create.topics.enable=false
 """
+# The brokers' default for the setting `flush.messages` of their topics.
+_FLUSH_EACH = "log.flush.interval.messages=1\n"
 
 
 class KafkaServers:
     """Runs three Kafka processes; each process is a broker and a controller."""
 
-    def __init__(self, installed: Installed) -> None:
+    def __init__(self, installed: Installed, *, flushes_each: bool = False) -> None:
+        """`flushes_each`: the topics have `flush.messages=1`, so every replica fsyncs what it appends at once."""
         self._installed = installed
+        self._flushes_each = flushes_each
         self._processes = Processes()
 
     def install(self) -> None:
@@ -70,6 +74,7 @@ class KafkaServers:
                     controller=controllers[node],
                     directory=directory / f"node-{node}",
                 )
+                + (_FLUSH_EACH if self._flushes_each else "")
             )
             _format(["java", *java[1:], "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)])
             self._processes.spawn(directory, f"node-{node}", [*java, "kafka.Kafka", properties])
@@ -88,8 +93,10 @@ class KafkaServers:
         return Description(
             version=f"Kafka {jar.stem.rpartition('-')[2]}, KRaft, heap {_HEAP}",
             replication=f"a topic of {_PARTITIONS} partitions, 3 replicas, `acks=all` (all in sync, at least 2)",
-            flush="nothing of the messages before it acknowledges; that is left to the system (its default)",
-            flushes_first=False,
+            flush="`flush.messages=1`: by all replicas in sync before it acknowledges"
+            if self._flushes_each
+            else "nothing of the messages before it acknowledges; that is left to the system (its default)",
+            flushes_first=self._flushes_each,
         )
 
     def _jars(self) -> Path:

@@ -139,7 +139,7 @@ class RabbitmqClient:
         consume=f"`consume` with a prefetch of {_PREFETCH:,}, acknowledged {_ACKNOWLEDGED_AT_ONCE} at once",
     )
 
-    most_waiting_clients: ClassVar[int] = 100
+    most_waiting_clients: ClassVar[int] = 1_000
 
     async def open(self, address: str, topic: str) -> None:
         import aio_pika

@@ -1,5 +1,5 @@
 """Measures producers, mostly in comparison with the ceiling of ceiling.py. Measures throughput by batch size,
-throughput of single calls of `send`, sends with only one message in flight, and sends with sync flush.
+throughput of single calls of `send`, and sends with only one message in flight.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ MESSAGES = {128: 1_000_000, 1024: 200_000}
 LEAST_RATIOS = {(128, 64 << 10): 0.5, (128, 256 << 10): 0.3, (128, 1 << 20): 0.35, (1024, 64 << 10): 0.6}
 LEAST_PER_S = {128: 400_000, 1024: 80_000}
 LEAST_SINGLE_PER_S = 80_000
-LEAST_SYNC_PER_S = 30_000
 MOST_P50, MOST_P99 = 1.4, 5.0
 IN_FLIGHT = 1_000
 
@@ -106,20 +105,3 @@ def _one_by_one(running: Running, scale: SuiteScale) -> list[TargetRow]:
 
 def _sends(running: Running, name: str, scale: SuiteScale) -> dict[str, Any]:
     return running.bench(name, "produce", "--by", "send", "--in-flight", IN_FLIGHT, "--seconds", scale.seconds)
-
-
-def sync_flush(stage: Stage, scale: SuiteScale) -> SuiteChapter:
-    """Measure a cluster with `flush = sync`, which acknowledges a message when a majority of the voters has synced
-    it to the disk."""
-    part = SuiteChapter("Sync flush")
-    with stage.cluster(flush="sync") as running:
-        before = running.metric("ledgermq_log_flush_duration_seconds_count")
-        runs = [_sends(running, "send, 1,000 in flight, sync flush", scale) for _ in range(scale.rounds)]
-        flushes = running.metric("ledgermq_log_flush_duration_seconds_count") - before
-    per_s = median(each["records_per_s"] for each in runs)
-    messages = sum(each["records"] + each["warm_up_records"] for each in runs)
-    told = f"{per_s:,.0f}/s; an fsync of a node covers {messages * 3 / max(flushes, 1):,.0f} messages"
-    part.rows.append(
-        TargetRow("sync flush, 128 B, 1,000 in flight", f"≥ {LEAST_SYNC_PER_S:,}/s", told, per_s >= LEAST_SYNC_PER_S)
-    )
-    return part
