@@ -46,6 +46,7 @@ class ClusterLink:
 
     def __init__(self, key: LinkKey, backoff: Backoff, on_ended: Callable[[], None]) -> None:
         """`on_ended` is called once, when the last user has left."""
+        self.key = key
         self.connections = Connections(key.open)
         self.routes = Routes(self.connections, key.bootstrap, backoff)
         self._loop = asyncio.get_running_loop()

@@ -195,7 +195,13 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                 await self._client.close()
                 raise
         self._accumulator = Accumulator(self._delivery, self._client.backoff, self._faults)
-        self._sender = Sender(self._client, self._accumulator, self._buffer, self._recorder)
+        self._sender = Sender(
+            self._client.link,
+            self._accumulator,
+            now_ms=self._client.environment.now_ms,
+            release=self._buffer.release,
+            settling=None if self._recorder is None else self._recorder.settling,
+        )
         first_queue = self._rng.randrange(1 << 16)
         self._queue_selection = QueueSelection(
             self._client,

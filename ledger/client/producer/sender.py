@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ledger.client.connection.channels import Connections
-from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.connection.cluster_client import no_leader
+from ledger.client.connection.cluster_link import ClusterLink
 from ledger.client.producer.accumulator import Accumulator, Dispatch
-from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
 from ledger.client.producer.produce_streams import ProduceStreams, SharedStreams
 from ledger.client.producer.producer_batch import BatchResult, Piece
 from ledger.client.producer.queue_sequencer import QueueSequencer
-from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.wait_warnings import WaitWarnings
 from ledger.errors import (
     ClosedError,
@@ -47,17 +46,25 @@ class Sender:
     large ones on streams of its own."""
 
     def __init__(
-        self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
+        self,
+        link: ClusterLink,
+        accumulator: Accumulator,
+        *,
+        now_ms: Callable[[], int],
+        release: Callable[[int], None],
+        settling: Callable[[BatchResult], None] | None = None,
     ) -> None:
-        self._client = client
-        self._recorder = recorder
+        """`now_ms` is the wall clock. `release` gives back bytes of a producer's buffer. `settling` is called with each
+        result before its receipts get it."""
+        self._routes = link.routes
+        self._request_timeout_ms = link.key.request_timeout_ms
         self._accumulator = accumulator
-        self._buffer = buffer
+        self._now_ms, self._release, self._settling = now_ms, release, settling
         self._loop = asyncio.get_running_loop()
-        self._shared_streams = client.link.part(SharedStreams)
+        self._shared_streams = link.part(SharedStreams)
         self._shared_streams.join()
-        self._bulk_connections = Connections(client.link_key.open)
-        self._bulk_streams = ProduceStreams(self._bulk_connections, client.routes.heard_of)
+        self._bulk_connections = Connections(link.key.open)
+        self._bulk_streams = ProduceStreams(self._bulk_connections, link.routes.heard_of)
         self._poll_due = False
         # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
@@ -70,7 +77,7 @@ class Sender:
         self._told = asyncio.Event()
         self._closing = False
         self._warnings = WaitWarnings()
-        client.routes.on_leader_change.append(self._leaders_changed)
+        link.routes.on_leader_change.append(self._leaders_changed)
         self._watcher = self._loop.create_task(self._watch())
 
     def is_available(self, sequencer: QueueSequencer) -> bool:
@@ -82,7 +89,7 @@ class Sender:
         """Add a piece (messages that are sent together) to the sequencer of its queue. The caller must already have
         added the size of the piece to the used bytes of the buffer."""
         if self._closing:
-            self._buffer.release(piece.size)
+            self._release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
             return
         self._poll_soon()
@@ -107,7 +114,7 @@ class Sender:
         """Close the streams, and end all batches with the results that are known now. New pieces are refused."""
         self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
-        self._client.routes.on_leader_change.remove(self._leaders_changed)
+        self._routes.on_leader_change.remove(self._leaders_changed)
         try:
             for _, stream in self._shared_streams.all():
                 stream.withdraw(self, UnavailableError(f"This client left the stream to node {stream.address}."))
@@ -130,7 +137,7 @@ class Sender:
     def _poll_soon(self) -> None:
         if not self._poll_due and not self._closing:
             self._poll_due = True
-            self._turn_at, self._turn_at_wall_ms = self._now(), self._client.environment.now_ms()
+            self._turn_at, self._turn_at_wall_ms = self._now(), self._now_ms()
             self._loop.call_soon(self._poll)
 
     def _poll(self) -> None:
@@ -167,8 +174,8 @@ class Sender:
 
     def _conclude(self, results: Iterable[BatchResult]) -> None:
         for one in results:
-            if self._recorder is not None:
-                self._recorder.settling(one)
+            if self._settling is not None:
+                self._settling(one)
             self._untold.append(one)
 
     def _tell(self) -> None:
@@ -181,7 +188,7 @@ class Sender:
                 left -= one.deliver(left)
                 if one.is_delivered:
                     self._untold.popleft()
-                    self._buffer.release(one.released)
+                    self._release(one.released)
                     self._told.set()
         finally:  # the other receipts get their results even if one raises
             if self._untold:
@@ -193,9 +200,9 @@ class Sender:
         sequencer = dispatch.sequencer
         streams = self._bulk_streams if sequencer.in_bulk else self._shared_streams
         try:
-            address = self._client.routes.table.leader_address(sequencer.shard)
+            address = self._routes.table.leader_address(sequencer.shard)
             if address is None:
-                self._client.routes.refresh_soon()
+                self._routes.refresh_soon()
                 raise no_leader(sequencer.shard)
             streams.to(address, sequencer.shard).submit(self, sequencer, dispatch.batches)
         except LedgerError as error:  # or a file of the security settings cannot be read
@@ -207,7 +214,7 @@ class Sender:
         self._note_latency(batches)
         for one in batches:
             if isinstance(one.answer, Exception) and not self._closing:  # a producer that stops says nothing of a node
-                self._client.routes.note(one.sequencer.shard, address, one.answer)
+                self._routes.note(one.sequencer.shard, address, one.answer)
         self._take_back(batches)
 
     def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
@@ -255,8 +262,8 @@ class Sender:
         self._accumulator.faults.waits(shard, waited * 1000, self._now())
         if waited < _STALL_SECONDS:
             return
-        leads = self._client.routes.table.leader_address(shard) == stream.address
-        if not leads or waited * 1000 >= self._client.request_timeout_ms:
+        leads = self._routes.table.leader_address(shard) == stream.address
+        if not leads or waited * 1000 >= self._request_timeout_ms:
             stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
         else:
-            self._client.routes.refresh_soon()
+            self._routes.refresh_soon()

@@ -13,7 +13,6 @@ from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import PROCESS
 from ledger.client.producer.accumulator import Accumulator
-from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.producer_batch import Acknowledged, BatchResult, ProducerBatch
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.sender import Sender
@@ -56,8 +55,7 @@ class Waking:
 def sender_of(accumulator: Waking) -> Sender:
     key = LinkKey((), None, PROCESS.channel, 30_000)
     link = own_link(key, Backoff(50, 500, random.Random(1)))
-    client = SimpleNamespace(link=link, link_key=key, routes=link.routes, environment=PROCESS)
-    return Sender(cast(Any, client), cast(Accumulator, accumulator), Buffer(1000))
+    return Sender(link, cast(Accumulator, accumulator), now_ms=PROCESS.now_ms, release=lambda _: None)
 
 
 async def set_twice() -> None:
