@@ -40,6 +40,8 @@ class LedgerError(Exception):
         acknowledged    if a `send_many` failed in part: the `RecordRange`s of the messages that were acknowledged,
                         in order
         repeats         the `RepeatedMessage`s of a batch that were sent before with the same message ids
+        places          the places in their batch, from 0, of the messages because of which a broker refused the batch;
+                        empty if the error concerns the whole batch
 
     The attributes from `leader` to `next_sequence` are None if they do not apply to the error.
     """
@@ -48,6 +50,7 @@ class LedgerError(Exception):
     retriable: bool = False
     acknowledged: Sequence[Any] = ()
     repeats: Sequence[Any] = ()
+    places: Sequence[int] = ()
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class LedgerError(Exception):
         throttle_ms: int | None = None,
         next_sequence: int | None = None,
         repeats: Sequence[Any] = (),
+        places: Sequence[int] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -71,6 +75,8 @@ class LedgerError(Exception):
         self.next_sequence = next_sequence
         if repeats:
             self.repeats = repeats
+        if places:
+            self.places = places
 
 
 # --- The request is wrong: the same request will be refused again. ---------------------------------------------------
@@ -572,6 +578,7 @@ def to_wire(error: LedgerError) -> error_pb2.Error:
             setattr(wire, fact, value)
     for each in error.repeats:
         wire.repeats.add(**each._asdict())
+    wire.places.extend(error.places)
     return wire
 
 
@@ -593,6 +600,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
         throttle_ms=wire.throttle_ms or None,
         next_sequence=wire.next_sequence or None,
         repeats=[RepeatedMessage(each.place, each.queue, each.offset, each.append_time_ms) for each in wire.repeats],
+        places=tuple(wire.places),
     )
     if kind is LedgerError:
         error.code = str(wire.code)

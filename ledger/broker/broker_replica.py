@@ -16,6 +16,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
 from ledger.broker.meter import Meter
 from ledger.broker.node_events import NodeEvents
-from ledger.broker.produce.column_levels import needed_level
+from ledger.broker.produce.column_levels import needed_level, places_above
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -40,7 +41,7 @@ from ledger.broker.produce.produce_decisions import (
 )
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedLimits, TimedRoom
-from ledger.broker.produce.type_admission import has_keys, target_topic
+from ledger.broker.produce.type_admission import target_topic, without_key
 from ledger.broker.retention.log_holds import LogHolds
 from ledger.broker.shared.lease_clock import LeaseClock
 from ledger.broker.timed.applied_timed import AppliedTimed
@@ -54,6 +55,7 @@ from ledger.errors import (
     NotLeaderError,
     RepeatedMessagesError,
     StorageFailedError,
+    UnsupportedBatchError,
 )
 from ledger.state import Projected, State
 from ledger.state.command_checks import check_command
@@ -390,7 +392,7 @@ class BrokerReplica:
             self.feature_level.may_reach(needed_level(header.columns)),
             half,
             topic_type,
-            topic_type is not TopicType.FIFO or has_keys(batch, header),
+            without_key(batch, header) if topic_type is TopicType.FIFO else (),
             ids,
         )
         match decision:
@@ -405,6 +407,9 @@ class BrokerReplica:
                 return self._repeated(decision)
             case Refuse(kind) if kind is RepeatedMessagesError:
                 return self._refused_surely(decision)
+            case Refuse(kind) if kind is UnsupportedBatchError:
+                places = places_above(batch, header, self.state.feature_level)
+                raise self._refused(replace(decision, places=tuple(places)).error())
             case Refuse():
                 raise self._refused(decision.error())
             case Unavailable(obstacle):

@@ -113,7 +113,7 @@ UNKNOWN_USER: Code
 USER_EXISTS: Code
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence", "repeats")
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence", "repeats", "places")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class Error(_message.Message):
     THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REPEATS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     code: Code
     message: str
     leader: int
@@ -132,7 +133,8 @@ class Error(_message.Message):
     throttle_ms: int
     next_sequence: int
     repeats: _containers.RepeatedCompositeFieldContainer[RepeatedMessage]
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ..., repeats: _Optional[_Iterable[_Union[RepeatedMessage, _Mapping]]] = ...) -> None: ...
+    places: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ..., repeats: _Optional[_Iterable[_Union[RepeatedMessage, _Mapping]]] = ..., places: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RepeatedMessage(_message.Message):
     __slots__ = ("place", "queue", "offset", "append_time_ms")

@@ -6,26 +6,30 @@ batch only at the feature level at which all members know the column.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ledger.batch import Batch, BatchHeader
 from ledger.batch.header import HALF, LOOK_UP_KEYS, MESSAGE_IDS, TIMED
 from ledger.errors import BusyError, UnsupportedBatchError
 from ledger.state import feature_levels
 
 
 class ColumnLevel(NamedTuple):
-    """A column that needs a feature level. `words` name messages with this column."""
+    """A column that needs a feature level. `words` name messages with this column. `of_all` is True if either all
+    messages of a batch have something in the column or none has."""
 
     column: int
     level: int
     words: str
+    of_all: bool = True
 
 
 COLUMN_LEVELS = (
     ColumnLevel(TIMED, feature_levels.TIMED, "delivery times"),
     ColumnLevel(HALF, feature_levels.TRANSACTIONS, "transactions"),
-    ColumnLevel(LOOK_UP_KEYS, feature_levels.LOOK_UP_KEYS, "look-up keys"),
+    ColumnLevel(LOOK_UP_KEYS, feature_levels.LOOK_UP_KEYS, "look-up keys", of_all=False),
     ColumnLevel(MESSAGE_IDS, feature_levels.MESSAGE_IDS, "message ids"),
 )
 
@@ -53,3 +57,12 @@ def check_level(columns: int, level: int, *, may_rise: bool) -> None:
             f"{sentence}: some nodes run an older version, upgrade them (`ledgermq cluster info`), or send without "
             f"{each.words}"
         )
+
+
+def places_above(batch: bytes, header: BatchHeader, level: int) -> Sequence[int]:
+    """Return the places of the messages because of which the feature level `level` does not allow the batch. The result
+    is empty if it allows no message of the batch."""
+    above = [each for each in COLUMN_LEVELS if header.columns & each.column and level < each.level]
+    if not above or any(each.of_all for each in above):
+        return ()
+    return [place for place, keys in enumerate(Batch(batch, check_crc=False).look_up_keys()) if keys]

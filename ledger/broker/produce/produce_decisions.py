@@ -81,15 +81,16 @@ class Refuse:
     message: str
     next_sequence: int | None = None
     repeats: tuple[RepeatedMessage, ...] = ()
+    places: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, error: LedgerError) -> Refuse:
         """Return a `Refuse` with the fields of this error."""
-        return cls(type(error), error.message, error.next_sequence, tuple(error.repeats))
+        return cls(type(error), error.message, error.next_sequence, tuple(error.repeats), tuple(error.places))
 
     def error(self) -> LedgerError:
         """Return a new error object to raise."""
-        return self.kind(self.message, next_sequence=self.next_sequence, repeats=self.repeats)
+        return self.kind(self.message, next_sequence=self.next_sequence, repeats=self.repeats, places=self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class ProduceDecisions:
         may_rise: bool = True,
         half: HalfColumn | None = None,
         topic_type: TopicType = TopicType.MIXED,
-        has_keys: bool = True,
+        without_key: Sequence[int] = (),
         ids: Sequence[bytes] | None = None,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
@@ -164,8 +165,8 @@ class ProduceDecisions:
         take of such messages. `columns` are the columns of the batch. `may_rise` is False if a member does not
         support the feature level that these columns need. `half` is the batch's column of its transaction, if it has
         one; then `room` says what the shard may take of half batches. `topic_type` is the type of the topic in which
-        consumers will read the messages, and `has_keys` says whether all of them have keys. `ids` are the message ids
-        of the batch, if it has some.
+        consumers will read the messages, and `without_key` are the places of those that have no key, if the type asks
+        for keys. `ids` are the message ids of the batch, if it has some.
         """
         try:
             topic = state.topics.get(batch.topic_id)
@@ -193,7 +194,7 @@ class ProduceDecisions:
             if isinstance(verdict, Accept):
                 check_level(columns, state.feature_level, may_rise=may_rise)
                 target = state.topics.get(target_topic(batch.topic_id, timed, half))
-                check_type(target, topic_type, timed, half, has_keys=has_keys)
+                check_type(target, topic_type, timed, half, without_key=without_key)
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
             if half is not None and isinstance(verdict, Accept):

@@ -13,6 +13,10 @@ wait. What the broker itself appends, such as a waiting message at its delivery 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ledger.batch import BatchHeader, HalfColumn, TimedColumn
 from ledger.batch.header import key_hashes
 from ledger.errors import InvalidArgumentError
@@ -35,17 +39,25 @@ def target_topic(topic_id: int, timed: TimedColumn | None, half: HalfColumn | No
     return topic_id if column is None else column.topic_id
 
 
-def has_keys(batch: bytes, header: BatchHeader) -> bool:
-    """Return True if every message of the batch has a key."""
+def without_key(batch: bytes, header: BatchHeader) -> Sequence[int]:
+    """Return the places of the messages of the batch that have no key."""
     hashes = key_hashes(batch, header)
-    return hashes is not None and bool(hashes.all())
+    if hashes is None:
+        return range(header.count)
+    places: list[int] = np.flatnonzero(hashes == 0).tolist()
+    return places
 
 
 def check_type(
-    topic: Topic | None, topic_type: TopicType, timed: TimedColumn | None, half: HalfColumn | None, *, has_keys: bool
+    topic: Topic | None,
+    topic_type: TopicType,
+    timed: TimedColumn | None,
+    half: HalfColumn | None,
+    *,
+    without_key: Sequence[int],
 ) -> None:
-    """Raise InvalidArgumentError if a topic of this type does not take the messages of a batch. `has_keys` says whether
-    all of them have keys."""
+    """Raise InvalidArgumentError if a topic of this type does not take the messages of a batch. `without_key` are the
+    places of those that have no key. The error has them too if they are the reason."""
     allowed = _ALLOWED.get(topic_type)
     if topic is None or allowed is None:
         return
@@ -56,8 +68,9 @@ def check_type(
             f"{_ADVICE.get(allowed, 'send messages without delivery times and outside of transactions')}, use another "
             f"topic, or change the type (`ledgermq topic alter {topic.name} --type mixed`)"
         )
-    if topic_type is TopicType.FIFO and not has_keys:
+    if topic_type is TopicType.FIFO and without_key:
         raise InvalidArgumentError(
             f"topic {topic.name!r} has the type fifo, and a message has no key: messages with one key are handled in "
-            "their order, so give each message a key"
+            "their order, so give each message a key",
+            places=without_key,
         )

@@ -13,7 +13,7 @@ import pytest
 
 from ledger.batch import BatchHeader, encode
 from ledger.batch.header import KEYS, TAGS, seal
-from ledger.broker.produce.column_levels import COLUMN_LEVELS
+from ledger.broker.produce.column_levels import COLUMN_LEVELS, ColumnLevel, places_above
 from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -39,7 +39,7 @@ from ledger.errors import (
     UnknownTopicError,
     UnsupportedBatchError,
 )
-from ledger.state import BatchRecord, CommittedBatch, Projected, State
+from ledger.state import BatchRecord, CommittedBatch, Projected, State, feature_levels
 from ledger.state.sequence import REMEMBERED_BATCHES
 from ledger.v1 import command_pb2
 from raft.core import Busy, Crowded, NotLeader, Stalled, Transferring
@@ -284,8 +284,10 @@ def test_bytes_that_are_refused(batch: bytes, limit: int, error: type[LedgerErro
     assert decision.kind is error
 
 
-@pytest.mark.parametrize(("column", "level", "words"), COLUMN_LEVELS)
-def test_columns_wait_for_their_feature_level(column: int, level: int, words: str) -> None:
+@pytest.mark.parametrize("needs", COLUMN_LEVELS, ids=lambda needs: needs.words)
+def test_columns_wait_for_their_feature_level(needs: ColumnLevel) -> None:
+    column, level, words = needs.column, needs.level, needs.words
+
     def decision(level: int, *, may_rise: bool, columns: int = column) -> Decision:
         state = State()
         state.topics.create("orders", (0,), 1)
@@ -302,3 +304,29 @@ def test_columns_wait_for_their_feature_level(column: int, level: int, words: st
         raise later.error()
     with pytest.raises(UnsupportedBatchError, match="some nodes run an older version, upgrade them"):
         raise never.error()
+
+
+@pytest.mark.parametrize(
+    ("settings", "level", "places"),
+    [
+        ({"look_up_keys": [(), (b"a",), ()]}, feature_levels.LOOK_UP_KEYS - 1, [1]),
+        ({"look_up_keys": [(), (b"a",), ()]}, feature_levels.LOOK_UP_KEYS, []),
+        ({"ids": [bytes(16), b"1" * 16, b"2" * 16]}, feature_levels.MESSAGE_IDS - 1, []),
+        ({"look_up_keys": [(), (b"a",), ()], "ids": [bytes(16), b"1" * 16, b"2" * 16]}, 0, []),
+    ],
+)
+def test_the_messages_because_of_which_the_level_is_too_low(
+    settings: dict[str, Any], level: int, places: list[int]
+) -> None:
+    """No place means that no message of the batch is allowed, or that each is."""
+    batch = encode(
+        [b"a", b"b", b"c"],
+        topic_id=1,
+        queue=0,
+        producer_id=7,
+        epoch=0,
+        first_sequence=0,
+        base_timestamp_ms=1,
+        **settings,
+    )
+    assert list(places_above(batch, BatchHeader.parse(batch), level)) == places

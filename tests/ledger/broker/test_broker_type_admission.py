@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from ledger.batch import HalfColumn, TimedColumn
 from ledger.batch.header import BatchHeader
 from ledger.broker.produce.produce_decisions import AppendBatch, Decision, ProduceDecisions, Refuse, RepeatResult
-from ledger.broker.produce.type_admission import has_keys
+from ledger.broker.produce.type_admission import without_key
 from ledger.errors import InvalidArgumentError
 from ledger.state import Projected, State, feature_levels
 from ledger.timed import TIMED_TOPIC
@@ -37,7 +39,7 @@ def state() -> State:
     return state
 
 
-def decide(state: State, kind: str, topic_type: TopicType, *, has_keys: bool = True) -> Decision:
+def decide(state: State, kind: str, topic_type: TopicType, *, without_key: Sequence[int] = ()) -> Decision:
     return ProduceDecisions.decide(
         SENT[kind],
         state,
@@ -48,7 +50,7 @@ def decide(state: State, kind: str, topic_type: TopicType, *, has_keys: bool = T
         half=HALF if kind == "half" else None,
         now_ms=NOW_MS,
         topic_type=topic_type,
-        has_keys=has_keys,
+        without_key=without_key,
     )
 
 
@@ -74,16 +76,17 @@ def test_what_a_type_allows(state: State, topic_type: TopicType, kind: str) -> N
 
 
 def test_every_message_of_a_fifo_topic_has_a_key(state: State) -> None:
-    decision = decide(state, "plain", TopicType.FIFO, has_keys=False)
+    decision = decide(state, "plain", TopicType.FIFO, without_key=[1])
     assert isinstance(decision, Refuse)
+    assert decision.places == (1,)
     assert "has the type fifo, and a message has no key" in decision.message
-    assert decide(state, "plain", TopicType.NORMAL, has_keys=False) == AppendBatch()
+    assert decide(state, "plain", TopicType.NORMAL, without_key=[1]) == AppendBatch()
 
 
-@pytest.mark.parametrize(("keys", "all_there"), [([b"a", b"b"], True), ([b"a", None], False), (None, False)])
-def test_whether_all_messages_have_keys(keys: list[bytes | None] | None, all_there: bool) -> None:
+@pytest.mark.parametrize(("keys", "places"), [([b"a", b"b"], []), ([b"a", None], [1]), (None, [0, 1])])
+def test_which_messages_have_no_key(keys: list[bytes | None] | None, places: list[int]) -> None:
     batch = sample_batch(1, keys=keys)
-    assert has_keys(batch, BatchHeader.parse(batch)) is all_there
+    assert list(without_key(batch, BatchHeader.parse(batch))) == places
 
 
 def test_a_batch_that_was_committed_before_the_type_changed_gets_its_result(state: State) -> None:
