@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
@@ -59,6 +59,9 @@ TAGS = (None, None, "other", "other", "tag")
 # How many producers give messages look-up keys, and how many of these keys are in use.
 LOOK_UP_PRODUCERS = 0.5
 LOOK_UP_KEYS = 20
+# The share of programs that have several producers with equal settings, which send in common batches.
+PROGRAMS_OF_MANY = 0.4
+PRODUCERS_OF_MANY = 4
 # The share of the sends with delivery times after which messages are cancelled.
 CANCELS = 0.3
 # How long a send of a program whose rights come and go may take. All sends of a transaction together take less time
@@ -243,7 +246,8 @@ class Workload:
 
 
 class LoadProducer:
-    """Runs one AsyncProducer, from the creation of the first topic to the end of the load."""
+    """Runs a program with an AsyncProducer, or several with equal settings, from the creation of the first topic to the
+    end of the load."""
 
     def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
         """`routing` is the random stream for the producer's queue selector and its number of attempts."""
@@ -268,6 +272,9 @@ class LoadProducer:
         self._calls = 0
         # Number of messages without a result.
         self._open = 0
+        # How many producers the program has, and which one sends.
+        self._shares = load.options.chance(f"producers {process.number}")
+        self._producers = PRODUCERS_OF_MANY if self._shares.random() < PROGRAMS_OF_MANY else 1
         # For delivery times and cancels.
         self._timed = load.options.chance(f"timed {process.number}")
 
@@ -278,12 +285,14 @@ class LoadProducer:
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
-        producer = await self._started()
+        producers = await self._all_started()
         options, random, sends = self._load.options, self._random, list[asyncio.Task[None]]()
         rate = options.sends_per_second / options.producers
         while self._load.busy:
             count = random.randint(2, options.largest_batch + 1) if random.random() < 0.1 else 1
             sends = [task for task in sends if not task.done()]
+            place = self._shares.randrange(self._producers)
+            producer = producers[place]
             if self._open >= MOST_OPEN:
                 pass
             elif self._has_ids and count == 1:
@@ -291,15 +300,24 @@ class LoadProducer:
             elif self._is_timed():
                 sends.append(self.process.life.create_task(self._send_timed(producer, count)))
             else:
-                sends.append(self.process.life.create_task(self._send(producer, count)))
+                sends.append(self.process.life.create_task(self._send(producer, place, count)))
             await asyncio.sleep(random.expovariate(rate))
+        if self._producers > 1:  # one of several stops while the others go on
+            await producers[self._shares.randrange(self._producers)].stop()
         await asyncio.gather(*sends)
-        await producer.stop()
+        for producer in producers:
+            await producer.stop()
         self.done = True
 
-    async def _started(self) -> AsyncProducer:
+    async def _all_started(self) -> list[AsyncProducer]:
+        settings = self._settings()
+        return [await self._started(settings) for _ in range(self._producers)]
+
+    async def _started(self, settings: Mapping[str, Any] | None = None) -> AsyncProducer:
         while True:
-            producer = self._made()
+            producer = within(self.process.environment, AsyncProducer)(
+                self._load.bootstrap, **(settings or self._settings())
+            )
             try:
                 await producer.start()
             except LedgerError:
@@ -307,29 +325,30 @@ class LoadProducer:
             else:
                 return producer
 
-    def _made(self) -> AsyncProducer:
+    def _settings(self) -> dict[str, Any]:
+        """Draw the settings of a producer."""
         random = self._random
-        return within(self.process.environment, AsyncProducer)(
-            self._load.bootstrap,
-            linger_ms=random.choice((0, 5, 50)),
-            batch_bytes=random.choice((1, 500, 4_000)),
-            buffer_bytes=random.choice((2_000, 1 << 20)),
-            compression=random.choice((None, None, "lz4", "zstd")),
-            delivery_timeout_ms=random.choice((2_000, 10_000, 40_000)),
-            request_timeout_ms=random.choice((1_000, 5_000)),
-            retries=self._routing.choice((None, None, 0, 5)),
-            queue_selector=self._routing.choice((None, None, by_length)),
-            latency_faults=self._routing.choice((False, True)),
-            rng=random,
-        )
+        return {
+            "linger_ms": random.choice((0, 5, 50)),
+            "batch_bytes": random.choice((1, 500, 4_000)),
+            "buffer_bytes": random.choice((2_000, 1 << 20)),
+            "compression": random.choice((None, None, "lz4", "zstd")),
+            "delivery_timeout_ms": random.choice((2_000, 10_000, 40_000)),
+            "request_timeout_ms": random.choice((1_000, 5_000)),
+            "retries": self._routing.choice((None, None, 0, 5)),
+            "queue_selector": self._routing.choice((None, None, by_length)),
+            "latency_faults": self._routing.choice((False, True)),
+            "rng": random,
+        }
 
-    async def _send(self, producer: AsyncProducer, count: int) -> None:
+    async def _send(self, producer: AsyncProducer, place: int, count: int) -> None:
+        """Send messages with the producer that has this place among those of the program."""
         random, history = self._random, self._load.history
         topic = random.choice(self._load.topics)
         key = b"%d" % random.randrange(8) if random.random() < 0.5 else None
         self._calls += 1
         self._open += count
-        line = self._line(key, count)
+        line = self._line(key, place, count)
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
         values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
         places: list[MessagePlace] = []
@@ -437,13 +456,16 @@ class LoadProducer:
                 return now + timedelta(seconds=random.uniform(0, 2))
         return now + timedelta(seconds=random.uniform(0, 20))
 
-    def _line(self, key: bytes | None, count: int) -> int:
-        """Return the number of the line to which the messages of a send belong. The messages of one line must stay
-        in order in each queue. If the cluster has several shards, a message without key has no promised order. A
-        message without key can move to a queue of another shard (ledger/client/producer/queue_sequencer.py)."""
+    def _line(self, key: bytes | None, place: int, count: int) -> int:
+        """Return the number of the line to which the messages of a send belong. `place` is that of the producer. The
+        messages of one line must stay in order in each queue. If the cluster has several shards, a message without key
+        has no promised order. A message without key can move to a queue of another shard
+        (ledger/client/producer/queue_sequencer.py)."""
         if key is None and self._load.options.shards > 1:
             return NO_ORDER
-        return self._calls if count > 1 else 0
+        if count > 1:
+            return self._calls
+        return NO_ORDER - place if place else 0
 
     def _settle(self, messages: list[SentMessage], places: list[MessagePlace], error: LedgerError | None) -> None:
         history = self._load.history

@@ -43,8 +43,9 @@ class SentMessage:
     # Number of the message, in the order of this producer's calls.
     number: int
     topic: str
-    # Messages of one line keep their order. All single sends are in line 0. Each send_many has its own line, because
-    # it may wait for buffer space while other sends pass. Messages in line `NO_ORDER` may be committed in any order.
+    # Messages of one line keep their order. All single sends of a producer are in one line. Each send_many has its own
+    # line, because it may wait for buffer space while other sends pass. Messages in line `NO_ORDER` may be committed in
+    # any order.
     line: int
     outcome: SendOutcome = SendOutcome.PENDING
     # Where it is committed; None if it is not committed.

@@ -17,6 +17,7 @@ This package contains, in reading order:
     producer_batch.py        one batch: its messages and the state of its delivery
     queue_sequencer.py       numbers, orders and retries the batches of one queue
     accumulator.py           polls all queue sequencers of one producer
+    common_batches.py        small messages of several producers, which share batches
     sender.py                passes the time and the answers to the accumulator, and sends its batches
     produce_stream.py        one gRPC stream that carries batches to one node
     receipts.py              computes the results that `send` and `send_many` return

@@ -10,6 +10,9 @@ MAX_BATCH_MESSAGES = 65_535
 # A small batch has at most so many bytes, and at most this part of `batch_bytes`.
 _SMALL_BYTES = 16 << 10
 _SMALL_PART = 16
+# A producer has at most so many bytes in common batches, and at most this part of `batch_bytes`.
+_COMMON_BYTES = 64 << 10
+_COMMON_PART = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,8 @@ class DeliverySettings:
     def small_bytes(self) -> int:
         """The size of the largest small batch, in bytes. Small batches travel on streams that producers share."""
         return min(_SMALL_BYTES, self.batch_bytes // _SMALL_PART)
+
+    @property
+    def common_bytes(self) -> int:
+        """The most bytes that a producer has under way in batches that it shares with other producers."""
+        return min(_COMMON_BYTES, self.batch_bytes // _COMMON_PART)

@@ -35,6 +35,7 @@ from ledger.client.producer.arguments import (
 )
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.cancelling import cancel_waiting
+from ledger.client.producer.common_batches import CommonKey, CommonMessages, CommonSenders
 from ledger.client.producer.delivery import DeliverySettings
 from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
@@ -73,8 +74,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     repeated batch by its sequence number.
 
     Producers of one event loop that reach the same cluster in the same way (servers, security, `client_id` and
-    `request_timeout_ms`) share their connections. So a program can have a producer for each of its parts, and stop
-    each of them by itself.
+    `request_timeout_ms`) share their connections. If their other delivery settings are equal too, they also share
+    batches of small messages. So a program can have a producer for each of its parts, and stop each of them by itself.
 
     Messages with the same key, and messages sent with the same `queue`, keep their order. Messages with neither a key
     nor a `queue` are spread over the queues, one batch to each queue in turn. If a shard is unavailable, a batch of
@@ -155,7 +156,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         self._encoded = value_encoder(serializer, encoding)
         self._spans = client_spans(tracing, client_id)
         self._selector = queue_selector
-        self._faults = FaultTable(checked_steps(latency_faults))
+        steps = checked_steps(latency_faults)
+        self._faults = FaultTable(steps)
         self._rng = rng or random.Random()
         self._client = ClusterClient(
             servers,
@@ -174,6 +176,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             codec=Codec.named(compression),
             retries=retries,
         )
+        self._common_key = CommonKey.of(self._delivery, steps, retry_backoff_ms)
         self._buffer = Buffer(buffer_bytes)
         self._history = None if history is None else Path(history)
         self._history_process = history_process
@@ -202,6 +205,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             release=self._buffer.release,
             settling=None if self._recorder is None else self._recorder.settling,
         )
+        self._common = self._join_common()
         first_queue = self._rng.randrange(1 << 16)
         self._queue_selection = QueueSelection(
             self._client,
@@ -211,6 +215,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             is_available=self._sender.is_available,
             selector=self._selector,
             first_queue=first_queue,
+            common=self._common,
         )
         self._timed_selection = TimedQueueSelection(
             self._client,
@@ -263,6 +268,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             await self._half_selection.close()
             await self._transactions.stop()
             await self._sender.close()
+            if self._common is not None:
+                await self._common.leave()
             if self._recorder is not None:
                 self._recorder.close()
             await self._client.close()
@@ -487,7 +494,18 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         await self._queue_selection.flush()
         await self._timed_selection.flush()
         await self._half_selection.flush()
+        if self._common is not None:
+            await self._common.flush()
         await self._sender.flush()
+
+    def _join_common(self) -> CommonMessages | None:
+        """Return the part of this producer in common batches. A history identifies messages by the id of their
+        producer, so a producer with a history has no messages there."""
+        if self._recorder is not None:
+            return None
+        senders = self._client.link.part(CommonSenders)
+        common = senders.join(self._common_key, self._client.backoff, self._client.environment)
+        return CommonMessages(common, self._buffer, self._delivery, self._sender.resume)
 
     def _single(
         self,
@@ -648,7 +666,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         try:
             await self._buffer.enter(piece.size, place, self._delivery.delivery_timeout_ms / 1000)
         except TimeoutError:
-            trouble = self._accumulator.trouble
+            trouble = self._accumulator.trouble or (None if self._common is None else self._common.trouble)
             raise DeliveryTimeoutError(
                 f"The producer's buffer of {self._buffer.limit_bytes} bytes stayed full for "
                 f"{self._delivery.delivery_timeout_ms:.0f} ms{because(trouble)}. "

@@ -341,6 +341,8 @@ class ProducerBatch:
     in_flight: bool = False
     # At least one message of the batch must stay in this queue.
     bound: bool = False
+    # Counts the batches of the sequencer, in the order in which they were opened.
+    ordinal: int = 0
     # Failed attempts, without those that failed because an earlier batch was missing.
     failures: int = 0
     # An attempt may have appended the batch to a log.
@@ -475,6 +477,27 @@ class ProducerBatch:
             self.data = batch_format.rest_of(self.encoded, kept)
             self.count = len(kept)
         return [(place, receipts[place][0]) for place in places] if receipts else []
+
+    def leave_out_pieces(self, places: Collection[int]) -> list[tuple[Receipt, int]]:
+        """Remove the pieces with a message at one of these places from a numbered batch. Return their receipts, each
+        with its number of messages. The batch then needs a new number. If no piece would be left, or none has such a
+        place, remove nothing and return []."""
+        wanted = frozenset(places)
+        left_out, receipts, kept, first = [], [], list[int](), 0
+        for receipt, count in self.receipts:
+            of_piece = range(first, first + count)
+            if wanted.isdisjoint(of_piece):
+                receipts.append((receipt, count))
+                kept.extend(of_piece)
+            else:
+                left_out.append((receipt, count))
+            first += count
+        if not kept or not left_out:
+            return []
+        self.receipts = receipts
+        self.data = batch_format.rest_of(self.encoded, kept)
+        self.count = len(kept)
+        return left_out
 
     def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
         """Give the batch another epoch and sequence number. The batch must not be in a log: with a second number it

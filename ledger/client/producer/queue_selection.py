@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
+from ledger.client.producer.common_batches import CommonMessages
 from ledger.client.producer.producer_batch import Piece
 from ledger.client.producer.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -41,6 +42,7 @@ class QueueSelection:
                                                 shard
         selector                                the user's function that chooses a queue, or None
         first_queue                             the number of the queue with which messages without a key begin
+        common                                  takes pieces for common batches; None: the producer has none
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class QueueSelection:
         is_available: Callable[[QueueSequencer], bool],
         selector: QueueSelector | None,
         first_queue: int,
+        common: CommonMessages | None = None,
     ) -> None:
         self._client = client
         self._make_sequencer = make_sequencer
@@ -61,6 +64,7 @@ class QueueSelection:
         self._is_available = is_available
         self._selector = selector
         self._first_queue = first_queue
+        self._common = common
         self._topics: dict[str, TopicQueueSelector] = {}
         # The sequencers of topics that this client does not see now, by topic id, oldest first. A topic that is seen
         # again, because the user got back its right, must go on with its numbers: with a new number 0 the broker would
@@ -115,6 +119,14 @@ class QueueSelection:
             # A message with an id that is sent again must meet the shard that has it, so the id chooses the queue.
             key = piece.message_id if piece.key is None else piece.key
             piece.bound = queue is not None or key is not None
+            common = self._common
+            if common is not None and common.takes(piece, close):
+                sequencer = common.sequencers(sequencers).pick(key, queue)
+                if sequencer.refuses() is not None:
+                    common.forget(sequencer.topic_id)
+                    sequencer = common.sequencers(sequencers).pick(key, queue)
+                common.add(sequencer, piece)
+                return
             sequencer = sequencers.pick(key, queue)
             refusal = sequencer.refuses()
             if refusal is not None:
@@ -122,6 +134,8 @@ class QueueSelection:
         except LedgerError as error:
             self._fail(piece, error)
         else:
+            if common is not None:
+                common.go_before(sequencer)
             self._add(sequencer, piece, close)
 
     def _selected(self, sequencers: TopicQueueSelector, piece: Piece, value: bytes) -> int | None:

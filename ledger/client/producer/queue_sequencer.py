@@ -49,13 +49,17 @@ If a batch with a number moves, and a later batch already has a number, the move
 a failure: no batch moves, and the attempt is not counted. After a throttled sequencer has waited, it keeps one batch
 in flight, and after each success one batch more, because each refused batch costs the client and the broker time.
 
+**When a sequencer waits for another one.** A producer can have two sequencers of one queue: its own, and one that it
+shares with other producers (`common_batches.py`). When it changes from one to the other, the new one sends nothing
+until the old one has the results of all batches that it had at the change. So the producer's messages keep their order.
+
 This module uses no clock, no futures and no network. Callers pass the current time, in ms.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
@@ -131,6 +135,15 @@ class QueueSequencer:
         self._has_offer = False  # since the last offer, a batch may have been added or become free to move
         self._retry_at = 0.0  # while halted: the earliest time of the next attempt
         self._fenced: ProducerFencedError | None = None
+        self._opened = 0  # how many batches this sequencer has opened or taken over
+        # Another sequencer of this queue has unfinished batches, which go first.
+        self._waits_its_turn = False
+        # The sequencers that wait until the first so many batches of this one are finished, and what to call then.
+        self._followers: dict[QueueSequencer, tuple[int, Callable[[], None]]] = {}
+
+    @property
+    def producer_id(self) -> int:
+        return self._delivery.producer_id
 
     @property
     def idle(self) -> bool:
@@ -172,6 +185,7 @@ class QueueSequencer:
             batch = self._open = ProducerBatch(
                 wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms, target=self.target
             )
+            self._open_next(batch)
         batch.add(piece)
         self._has_offer = True
         if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
@@ -193,6 +207,10 @@ class QueueSequencer:
         """End the lingering of the open batch, so that the next `take` can return the batch."""
         if self._open is not None:
             self._open.linger_until = now
+
+    def _open_next(self, batch: ProducerBatch) -> None:
+        self._opened += 1
+        batch.ordinal = self._opened
 
     def _close(self) -> None:
         assert self._open is not None
@@ -217,7 +235,7 @@ class QueueSequencer:
 
         If `gathers` is True, the open batch lingers even if no other batch of this queue is in flight.
         """
-        if self._halted and not self._restart(now):
+        if self._waits_its_turn or (self._halted and not self._restart(now)):
             return []
         self._close_if_due(now, gathers=gathers)
         if self._line and self._line[0].behind_hole:
@@ -274,14 +292,14 @@ class QueueSequencer:
             self._window = min(self._window + 1, self._delivery.max_in_flight)
             return [self._remove(batch, answer)]
         if isinstance(answer, RepeatedMessagesError) and answer.repeats and batch.ids is not None:
-            return self._leave_out(batch, answer, now)
+            return self._leave_out_repeats(batch, answer, now)
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
         gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
         if isinstance(answer, ProducerFencedError):
             return self._fence(answer, now)
         if not answer.retriable or (batch.expired and (gap_before_head or not batch.doubtful)):
             self._halt(now, 0)
-            return [self._drop(batch, answer)]
+            return [self._refused(batch, answer)]
         if gap_before_head and not batch.doubtful:
             batch.behind_hole = True
         if isinstance(answer, ThrottledError):
@@ -296,7 +314,17 @@ class QueueSequencer:
             batch.failures += 1
         return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
 
-    def _leave_out(self, batch: ProducerBatch, answer: RepeatedMessagesError, now: float) -> list[BatchResult]:
+    def _refused(self, batch: ProducerBatch, answer: LedgerError) -> BatchResult:
+        """Return the result of the messages for which the broker refused a batch. The rest of the batch is sent again,
+        before all later batches. If the broker did not say for which messages, the whole batch has this result."""
+        if answer.places and not batch.doubtful:
+            left_out = batch.leave_out_pieces(answer.places)
+            if left_out:
+                batch.behind_hole = self._has_offer = True
+                return BatchResult(self.queue, left_out, answer, 0, batch)
+        return self._drop(batch, answer)
+
+    def _leave_out_repeats(self, batch: ProducerBatch, answer: RepeatedMessagesError, now: float) -> list[BatchResult]:
         """Remove the messages that were sent before from a batch that the broker refused because of them, and return
         their results. The rest of the batch is sent again, before all later batches.
 
@@ -354,6 +382,7 @@ class QueueSequencer:
 
     def _remove(self, batch: ProducerBatch, outcome: Answer) -> BatchResult:
         self._line.remove(batch)
+        self._tell_followers()
         return batch.results(self.queue, outcome, batch.size)
 
     def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
@@ -432,14 +461,39 @@ class QueueSequencer:
                 self._leave_hole(batch)
             self._line.remove(batch)
             batch.move()
+        self._tell_followers()
         return leaving
 
     def take_over(self, batch: ProducerBatch) -> None:
         """Insert a batch that another sequencer gave away, before younger batches that have no number yet."""
+        self._open_next(batch)
         place = len(self._line)
         while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
             place -= 1
         self._line.insert(place, batch)
+
+    # --- two sequencers of one queue ---------------------------------------------------------------------------------
+
+    def follow(self, other: QueueSequencer, then: Callable[[], None]) -> None:
+        """Send nothing until `other`, another sequencer of this queue, has no unfinished batch of those that it has
+        now. Then call `then`."""
+        self._waits_its_turn = other._has_one_of_first(other._opened)
+        if self._waits_its_turn:
+            other._followers[self] = (other._opened, then)
+        else:
+            other._followers.pop(self, None)
+
+    def _has_one_of_first(self, batches: int) -> bool:
+        """Return True if one of the first so many batches that this sequencer has opened is not finished."""
+        is_open = self._open is not None and self._open.ordinal <= batches
+        return is_open or any(batch.ordinal <= batches for batch in self._line)
+
+    def _tell_followers(self) -> None:
+        for follower, (batches, then) in list(self._followers.items()):
+            if not self._has_one_of_first(batches):
+                del self._followers[follower]
+                follower._waits_its_turn = False
+                then()
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -450,7 +504,7 @@ class QueueSequencer:
         if self._halted:
             if not self._in_flight:
                 wakes.append(self._retry_at)
-        elif self._open is not None and len(self._line) < self._flight_limit():
+        elif not self._waits_its_turn and self._open is not None and len(self._line) < self._flight_limit():
             wakes.append(self._open.linger_until)
         return min(wakes, default=None)
 

@@ -95,10 +95,18 @@ class Sender:
         self._poll_soon()
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
+    def hasten(self) -> None:
+        """Let all open batches be sent now, without waiting for more messages."""
+        self._accumulator.hasten(self._now())
+        self.resume()
+
+    def resume(self) -> None:
+        """Send what can be sent, in the next turn of the event loop."""
+        self._poll_soon()
+
     async def flush(self) -> None:
         """Wait until every message that was added so far is acknowledged or has failed."""
-        self._accumulator.hasten(self._now())
-        self._poll_soon()
+        self.hasten()
         owed = self._accumulator.unresolved()
         while owed := [batch for batch in owed if batch.receipts]:
             await self._something_told()

@@ -43,6 +43,19 @@ class TopicQueueSelector:
     def queues(self) -> int:
         return len(self._sequencers)
 
+    @property
+    def current(self) -> int:
+        """The queue to which messages without a key go now."""
+        return self._current
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no sequencer has unfinished messages."""
+        return all(sequencer.idle for sequencer in self._sequencers)
+
+    def sequencer(self, queue: int) -> QueueSequencer:
+        return self._sequencers[queue]
+
     def extend(self, sequencers: Sequence[QueueSequencer]) -> None:
         """Add the sequencers of new queues after the sequencers of the existing queues."""
         self._sequencers.extend(sequencers)

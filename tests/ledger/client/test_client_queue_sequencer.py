@@ -722,3 +722,82 @@ def test_after_a_throttling_batches_go_alone_and_one_more_after_each_that_gets_t
     assert len(sequencer.take(10)) == 2, "now three batches are in flight"
     fail(sequencer, second, ThrottledError(throttle_ms=10))
     assert sequencer.take(10) == []
+
+
+# --- two sequencers of one queue -------------------------------------------------------------------------------------
+
+
+def test_a_sequencer_sends_nothing_before_the_batches_that_it_follows() -> None:
+    first, second, freed = make_sequencer(), make_sequencer(), list[str]()
+    add_closed(first, 1)
+    add(first, b"still open")
+    second.follow(first, lambda: freed.append("now"))
+    add(second, b"later")
+    assert second.take(0) == []
+    assert second.next_wake() == TIMEOUT_MS, "nothing but the timeout is due"
+    closed, still_open = first.take(5)
+    add(first, b"younger", now=6)
+    acknowledge(first, closed)
+    assert (second.take(6), freed) == ([], [])
+    acknowledge(first, still_open)
+    assert freed == ["now"]
+    assert [values(batch) for batch in second.take(6)] == [[b"later"]]
+
+
+def test_a_sequencer_follows_a_batch_that_timed_out_until_its_result_is_known() -> None:
+    first, second = make_sequencer(), make_sequencer()
+    note = add(first, b"lost")
+    (lost,) = first.take(0)
+    deliver(first.expire(TIMEOUT_MS))
+    assert isinstance(note.error, DeliveryTimeoutError)
+    second.follow(first, lambda: None)
+    add(second, b"later", now=TIMEOUT_MS)
+    assert second.take(TIMEOUT_MS) == []
+    fail(first, lost, UnavailableError("gone"), now=TIMEOUT_MS)
+    (again,) = first.take(TIMEOUT_MS + WAIT_MS)
+    assert second.take(TIMEOUT_MS) == []
+    acknowledge(first, again)
+    assert len(second.take(TIMEOUT_MS)) == 1
+
+
+def test_a_sequencer_without_unfinished_batches_is_not_waited_for() -> None:
+    first, second = make_sequencer(), make_sequencer()
+    add(first, b"a")
+    second.follow(first, lambda: None)
+    acknowledge(first, first.take(0)[0])
+    second.follow(first, lambda: None)
+    add(second, b"b")
+    assert len(second.take(0)) == 1
+
+
+# --- refused messages ------------------------------------------------------------------------------------------------
+
+
+def test_the_rest_of_a_refused_batch_is_sent_before_later_batches() -> None:
+    sequencer = make_sequencer()
+    notes = [add(sequencer, b"%d" % number) for number in range(3)]
+    (batch,) = sequencer.take(0)
+    later = add(sequencer, b"later", close=True)
+    (second,) = sequencer.take(0)
+    fail(sequencer, batch, MessageTooLargeError("too large", places=(1,)))
+    assert isinstance(notes[1].error, MessageTooLargeError)
+    assert sequencer.take(0) == [], "the later batch is still in flight"
+    fail(sequencer, second, SequenceGapError("gap"))
+    rest, again = sequencer.take(0)
+    assert (values(rest), values(again)) == ([b"0", b"2"], [b"later"])
+    assert (place(rest), place(again)) == ((1, 0), (1, 2))
+    acknowledge(sequencer, rest)
+    acknowledge(sequencer, again, 2)
+    assert (notes[0].offsets, notes[2].offsets, later.offsets) == ([(0, 1)], [(1, 1)], [(2, 1)])
+
+
+def test_a_batch_that_may_be_in_the_log_is_refused_as_a_whole() -> None:
+    """Without its refused messages, it would be another batch."""
+    sequencer = make_sequencer()
+    notes = [add(sequencer, b"%d" % number) for number in range(2)]
+    (batch,) = sequencer.take(0)
+    fail(sequencer, batch, UnavailableError("lost"))
+    (again,) = sequencer.take(WAIT_MS)
+    fail(sequencer, again, MessageTooLargeError("too large", places=(1,)))
+    assert all(isinstance(note.error, MessageTooLargeError) for note in notes)
+    assert sequencer.idle

@@ -33,10 +33,11 @@ async def stopped(*producers: ledgermq.AsyncProducer) -> None:
 
 async def test_batches_of_many_producers_that_are_ready_together_go_in_one_request(broker: FakeBroker) -> None:
     producers = [await started(broker) for _ in range(PRODUCERS)]
-    await asyncio.gather(*(producer.send("t", b"first") for producer in producers))
+    await asyncio.gather(*(producer.send_many("t", [b"1", b"2"]) for producer in producers))
     broker.cluster.requests, broker.cluster.largest_request = 0, 0
-    places = await asyncio.gather(*(producer.send("t", b"second") for producer in producers))
-    assert sorted(place.offset for place in places) == list(range(PRODUCERS, 2 * PRODUCERS))
+    places = await asyncio.gather(*(producer.send_many("t", [b"3", b"4"]) for producer in producers))
+    offsets = range(2 * PRODUCERS, 4 * PRODUCERS, 2)
+    assert sorted(place.first_offset for (place,) in places) == list(offsets)
     assert broker.cluster.largest_request == PRODUCERS
     assert broker.cluster.requests == 1
     senders = {BatchHeader.parse(each.body).producer_id for each in broker.cluster.queues[1, 0]}
@@ -220,8 +221,9 @@ async def test_a_producer_that_cannot_take_its_results_takes_none_from_others(
         raise OSError("no space left")
 
     monkeypatch.setattr(faulty._sender, "_take_back", fail)
-    lost, kept = faulty.send_nowait("t", b"lost"), other.send_nowait("t", b"kept")
-    assert (await asyncio.wait_for(kept, SECONDS)).queue == 0
+    lost = asyncio.create_task(faulty.send_many("t", [b"lost", b"lost"]))
+    kept = asyncio.create_task(other.send_many("t", [b"kept", b"kept"]))
+    assert (await asyncio.wait_for(kept, SECONDS))[0].queue == 0
     assert not lost.done()
     assert troubles == ["a producer cannot take results"]
     monkeypatch.undo()
@@ -232,9 +234,9 @@ async def test_a_producer_that_cannot_take_its_results_takes_none_from_others(
 
 async def test_a_producer_that_stops_early_says_nothing_about_the_leader(broker: FakeBroker) -> None:
     """Its messages are given up. The routes that it shares stay as they are."""
-    leaving, staying = await started(broker, delivery_timeout_ms=100), await started(broker)
+    leaving, staying = await started(broker, delivery_timeout_ms=1_000), await started(broker)
     await leaving.send("t", b"first")
-    broker.late_s = 0.5
+    broker.late_s = 1.5
     lost = leaving.send_nowait("t", b"lost")
     await leaving.stop()
     with pytest.raises(DeliveryTimeoutError):

@@ -9,6 +9,7 @@ delaying.py     messages with delivery times
 transacting.py  transactions
 sharing.py      shared groups
 requesting.py   requests and replies
+producing.py    common batches of producers
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from chaos.sim.reach.places import (
     delaying,
     elections,
     following,
+    producing,
     repairing,
     requesting,
     sharing,
@@ -39,6 +41,7 @@ PLACES: tuple[Place, ...] = (
     *transacting.PLACES,
     *sharing.PLACES,
     *requesting.PLACES,
+    *producing.PLACES,
 )
 
 

@@ -1,0 +1,22 @@
+"""Places of producers that have common batches."""
+
+from __future__ import annotations
+
+from chaos.sim.reach.place import RARE, Place
+
+MESSAGES = "ledger.client.producer.common_batches:CommonMessages"
+SEQUENCER = "ledger.client.producer.queue_sequencer:QueueSequencer"
+
+# fmt: off
+PLACES = (
+    Place("common batch: a message joins those of other producers", f"{MESSAGES}.add", "self._owed[receipt] = None",
+          "self._common.users > 1 and not sequencer.idle", stack=RARE),
+    Place("common batch: a producer changes to batches of its own", f"{MESSAGES}.takes", "self._following.clear",
+          stack=RARE),
+    Place("common batch: a producer returns to common batches", f"{MESSAGES}.takes", "self._is_used = True",
+          stack=RARE),
+    Place("common batch: own batches wait for a common one", f"{SEQUENCER}.follow", "other._followers[self]",
+          stack=RARE),
+    Place("common batch: a producer stops with messages under way", f"{MESSAGES}.leave", "receipt.failed", stack=RARE),
+)
+# fmt: on

@@ -1,0 +1,236 @@
+"""Producers of one event loop send small messages in common batches."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ledgermq
+from ledger.batch import Batch, BatchHeader
+from ledger.errors import (
+    BufferFullError,
+    ClosedError,
+    DeliveryTimeoutError,
+    InvalidArgumentError,
+    LedgerError,
+    ProducerFencedError,
+)
+from tests.ledger.client.fake_broker import FakeBroker, lone_broker, started
+
+pytestmark = pytest.mark.real
+
+SECONDS = 10
+PRODUCERS = 40
+# More bytes than a producer may have in common batches.
+MANY_BYTES = 100_000
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with lone_broker() as broker:
+        yield broker
+
+
+async def stopped(*producers: ledgermq.AsyncProducer) -> None:
+    await asyncio.gather(*(producer.stop() for producer in producers))
+
+
+async def ready(broker: FakeBroker, count: int, **settings: Any) -> list[ledgermq.AsyncProducer]:
+    """Return producers that know the topic "t", which is empty."""
+    producers = [await started(broker, **settings) for _ in range(count)]
+    await asyncio.gather(*(producer.send("t", b"first") for producer in producers))
+    broker.cluster.queues[1, 0].clear()
+    broker.cluster.appends = 0
+    for producer in producers:  # the log that they knew is gone, so they begin a new sequence
+        assert producer._common is not None
+        producer._common.forget(1)
+    return producers
+
+
+def ids(broker: FakeBroker) -> list[int]:
+    """Return the producer id of each batch in the log."""
+    return [BatchHeader.parse(each.body).producer_id for each in broker.cluster.queues[1, 0]]
+
+
+async def results(futures: Sequence[asyncio.Future[Any]]) -> list[Any]:
+    return await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), SECONDS)
+
+
+async def test_small_messages_of_many_producers_go_in_one_batch(broker: FakeBroker) -> None:
+    producers = await ready(broker, PRODUCERS)
+    places = await asyncio.gather(*(producer.send("t", b"%d" % n) for n, producer in enumerate(producers)))
+    assert [place.offset for place in places] == list(range(PRODUCERS))
+    assert broker.cluster.values("t", 0) == [b"%d" % number for number in range(PRODUCERS)]
+    assert broker.cluster.appends == 1
+    await stopped(*producers)
+
+
+@pytest.mark.parametrize("setting", [{"linger_ms": 6}, {"compression": "lz4"}, {"retries": 3}, {"retry_backoff_ms": 7}])
+async def test_producers_with_other_settings_have_other_batches(broker: FakeBroker, setting: dict[str, Any]) -> None:
+    (one,), (other,) = await ready(broker, 1), await ready(broker, 1, **setting)
+    await asyncio.gather(one.send("t", b"a"), other.send("t", b"b"))
+    assert len(set(ids(broker))) == 2
+    await stopped(one, other)
+
+
+async def test_messages_in_bulk_go_in_batches_of_their_own(broker: FakeBroker) -> None:
+    bulk, small = await ready(broker, 2)
+    ranges, place = await asyncio.gather(bulk.send_many("t", [b"a", b"b"]), small.send("t", b"c"))
+    assert len(set(ids(broker))) == 2
+    assert {ranges[0].first_offset, place.offset} in ({0, 2}, {1, 0})
+    await stopped(bulk, small)
+
+
+async def test_a_producer_with_a_history_has_batches_of_its_own(broker: FakeBroker, tmp_path: Path) -> None:
+    """The history identifies messages by the id of their producer."""
+    (other,) = await ready(broker, 1)
+    one = await started(broker, history=tmp_path / "history.jsonl")
+    await asyncio.gather(one.send("t", b"a"), other.send("t", b"b"))
+    assert one._delivery.producer_id in ids(broker)
+    assert len(set(ids(broker))) == 2
+    await stopped(one, other)
+
+
+async def test_a_producer_that_changes_to_batches_of_its_own_keeps_its_order(broker: FakeBroker) -> None:
+    one, other = await ready(broker, 2, batch_bytes=32_000)
+    chance, sends, expected = random.Random(1), list[asyncio.Future[Any]](), list[bytes]()
+    for number in range(1_000):
+        broker.late_s = chance.choice((0, 0, 0.002))
+        value = b"%d:" % number + bytes(chance.choice((0, 0, 0, 100, 1_000, 5_000)))
+        expected.append(value)
+        if chance.random() < 0.1:
+            sends.append(asyncio.ensure_future(one.send_many("t", [value, value], key="k")))
+            expected.append(value)
+        else:
+            sends.append(asyncio.ensure_future(one.send("t", value, key="k")))
+        sends.append(other.send_nowait("t", b"other"))
+        if chance.random() < 0.05:
+            await asyncio.sleep(chance.choice((0, 0.01)))
+            if chance.random() < 0.3:
+                await asyncio.gather(*sends)
+    await asyncio.gather(*sends)
+    assert [value for value in broker.cluster.values("t", 0) if value != b"other"] == expected
+    assert one._delivery.producer_id in ids(broker), "some batches are of this producer alone"
+    assert len(ids(broker)) > len([each for each in ids(broker) if each == one._delivery.producer_id])
+    await stopped(one, other)
+
+
+async def test_own_batches_wait_for_a_common_batch_whose_result_is_unknown(broker: FakeBroker) -> None:
+    (one,) = await ready(broker, 1, delivery_timeout_ms=1_000)
+    broker.late_s = 1.3
+    lost = one.send_nowait("t", b"lost", key="k")
+    with pytest.raises(DeliveryTimeoutError) as raised:
+        await lost
+    assert raised.value.maybe_committed
+    later = asyncio.create_task(one.send_many("t", [b"later", b"later"], key="k"))
+    await asyncio.sleep(0.05)
+    assert broker.cluster.values("t", 0) == []
+    broker.late_s = 0
+    await asyncio.wait_for(later, SECONDS)
+    assert broker.cluster.values("t", 0) == [b"lost", b"later", b"later"]
+    await stopped(one)
+
+
+async def test_only_the_messages_that_a_broker_names_are_refused(broker: FakeBroker) -> None:
+    producers = await ready(broker, 5)
+    broker.cluster.troubles = [InvalidArgumentError("no key", places=(1, 3))]
+    told = await results([producer.send_nowait("t", b"%d" % n) for n, producer in enumerate(producers)])
+    refused = [number for number, each in enumerate(told) if isinstance(each, InvalidArgumentError)]
+    assert refused == [1, 3]
+    assert [each.offset for number, each in enumerate(told) if number not in refused] == [0, 1, 2]
+    assert broker.cluster.values("t", 0) == [b"0", b"2", b"4"]
+    assert (await producers[1].send("t", b"after")).offset == 3
+    await stopped(*producers)
+
+
+@pytest.mark.parametrize("places", [(), (0, 1, 2), (7, 9_999)])
+async def test_a_whole_batch_is_refused_if_the_broker_names_no_message_or_all(
+    broker: FakeBroker, places: tuple[int, ...]
+) -> None:
+    producers = await ready(broker, 3)
+    broker.cluster.troubles = [InvalidArgumentError("no", places=places)]
+    told = await results([producer.send_nowait("t", b"a") for producer in producers])
+    assert all(isinstance(each, InvalidArgumentError) for each in told)
+    assert (await producers[0].send("t", b"after")).offset == 0
+    await stopped(*producers)
+
+
+async def test_a_call_with_several_messages_succeeds_or_fails_as_a_whole(broker: FakeBroker) -> None:
+    """A slice of a send_many has one result."""
+    (one,) = await ready(broker, 1)
+    broker.late_s = 0.05
+    first = one.send_nowait("t", b"first")
+    await asyncio.sleep(0)
+    many = [asyncio.ensure_future(one.send_many("t", [b"a", b"b"], queue=0)) for _ in range(3)]
+    broker.cluster.troubles = ["", InvalidArgumentError("no", places=(3,))]
+    told = await results([first, *many])
+    assert [isinstance(each, LedgerError) for each in told] == [False, False, True, False]
+    assert broker.cluster.values("t", 0) == [b"first", b"a", b"b", b"a", b"b"]
+    await stopped(one)
+
+
+async def test_a_producer_that_stops_leaves_the_messages_of_others(broker: FakeBroker) -> None:
+    leaving, staying = await ready(broker, 2, delivery_timeout_ms=5_000)
+    broker.late_s = 0.3
+    mine, other = leaving.send_nowait("t", b"mine"), staying.send_nowait("t", b"other")
+    stop = asyncio.create_task(leaving.stop())
+    await asyncio.sleep(0.1)
+    stop.cancel()  # the program does not wait for the results
+    await asyncio.gather(stop, return_exceptions=True)
+    with pytest.raises(DeliveryTimeoutError) as raised:
+        await asyncio.wait_for(mine, SECONDS)
+    assert raised.value.maybe_committed
+    assert (await asyncio.wait_for(other, SECONDS)).offset == 1
+    with pytest.raises(ClosedError):
+        leaving.send_nowait("t", b"late")
+    await stopped(staying)
+
+
+async def test_a_stop_and_a_flush_wait_for_the_messages_of_their_producer_alone(broker: FakeBroker) -> None:
+    broker.cluster.create("away", 1, shards=[1])
+    one, other = await ready(broker, 2, delivery_timeout_ms=60_000)
+    broker.cluster.others[1] = 99  # no node leads this shard
+    waits = other.send_nowait("away", b"waits")
+    mine = one.send_nowait("t", b"mine")
+    await asyncio.wait_for(one.flush(), SECONDS)
+    assert mine.done()
+    await asyncio.wait_for(one.stop(), SECONDS)
+    assert not waits.done()
+    broker.cluster.others[1] = 1
+    await asyncio.wait_for(waits, SECONDS)
+    await stopped(other)
+
+
+async def test_each_producer_has_a_buffer_of_its_own(broker: FakeBroker) -> None:
+    full, other = await ready(broker, 2, buffer_bytes=1_000)
+    broker.late_s = 0.2
+    first = full.send_nowait("t", bytes(900))
+    with pytest.raises(BufferFullError):
+        full.send_nowait("t", bytes(900))
+    await asyncio.gather(first, other.send("t", bytes(900)))
+    assert full._buffer.used == other._buffer.used == 0
+    await stopped(full, other)
+
+
+async def test_a_common_producer_id_that_is_fenced_is_replaced(broker: FakeBroker) -> None:
+    one, other = await ready(broker, 2)
+    broker.cluster.troubles = [ProducerFencedError("another producer has this id")]
+    with pytest.raises(ProducerFencedError):
+        await one.send("t", b"a")
+    assert (await other.send("t", b"b")).offset == 0
+    assert (await one.send("t", b"c")).offset == 1
+    await stopped(one, other)
+
+
+async def test_a_burst_goes_in_batches_of_its_producer(broker: FakeBroker) -> None:
+    (one,) = await ready(broker, 1)
+    futures = [one.send_nowait("t", bytes(1_000)) for _ in range(MANY_BYTES // 1_000)]
+    assert [place.offset for place in await results(futures)] == list(range(len(futures)))
+    assert one._delivery.producer_id in ids(broker)
+    assert sum(Batch(each.body).header.count for each in broker.cluster.queues[1, 0]) == len(futures)
+    await stopped(one)
