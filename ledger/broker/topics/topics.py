@@ -33,7 +33,13 @@ class Topics:
         known = replica.state.topics.named(name)
         if known is not None and replica.knows_the_end and not known.opened:
             await self._opening.wait(known)  # an earlier request created it, perhaps of the same client
-        return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues, topic_type)))
+        try:
+            created = create_topic(replica, name, queues, topic_type)
+        except TopicExistsError:
+            if replica.state.topics.named(name) is None:
+                raise _is_being_created(name) from None  # it exists when the entry of another request is committed
+            raise
+        return await self._opening.wait(await asyncio.shield(created))
 
     async def alter(self, name: str, queues: int | None, topic_type: int | None = None) -> Topic:
         """Add queues to a topic of a user, so that the topic has `queues` queues, and give it the type with the number
@@ -52,7 +58,7 @@ class Topics:
         try:
             topic = await keep_topic(self._replicas.topics, name, queues)
         except TopicExistsError:  # another request is creating it
-            raise BusyError(f"topic {name!r} is being created: try again shortly") from None
+            raise _is_being_created(name) from None
         return await self._opening.wait(topic)
 
     async def delete_internal(self, name: str) -> None:
@@ -60,3 +66,7 @@ class Topics:
         topic = self._replicas.topics.state.topics.named(name)
         if topic is not None:
             await self._deletion.delete(topic.topic_id)
+
+
+def _is_being_created(name: str) -> BusyError:
+    return BusyError(f"topic {name!r} is being created: try again shortly")
