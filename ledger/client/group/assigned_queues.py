@@ -17,7 +17,7 @@ from operator import attrgetter
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.fetchers import Fetchers
-from ledger.client.group.assigned_queue import AssignedQueue, Unit
+from ledger.client.group.assigned_queue import AssignedQueue, QueueRun, Unit
 from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
 from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
@@ -140,6 +140,16 @@ class AssignedQueues:
                     assigned.finish(map(_OFFSET, units))
                 if assigned.is_leaving and assigned.is_finished:
                     self._changed.set()
+
+    def finish_next(self, run: QueueRun, count: int) -> None:
+        """Mark the next `count` messages of the run as finished, with the conditions of `only_held` of `finish`."""
+        assigned = run.assigned
+        if not self._is_here(assigned) or not assigned.finish_next(run, count):
+            next_ones = run.messages[run.finished : run.finished + count]
+            run.finished += count
+            self.finish(next_ones, only_held=True)
+        elif assigned.is_leaving and assigned.is_finished:
+            self._changed.set()
 
     def made_room(self) -> None:
         self._fetchers.made_room()

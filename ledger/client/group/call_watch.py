@@ -1,7 +1,7 @@
 """Watches the running calls of a listener, and finds the calls that take too long.
 
 A check, which runs regularly, reads the clock. A worker does not read the clock, so for each call the worker only sets
-one variable and increments one counter. The duration of a call is counted from the first check that sees the call, so
+one variable. The duration of a call is counted from the first check that sees the call, so
 the real duration is at least as long. If a call takes too long, the check marks the call, and the worker sees the mark
 when the call ends. Calls can begin and end in any thread.
 """
@@ -18,41 +18,46 @@ class Call:
     """The call of the listener that one worker makes at present. A worker is a task or a thread, and makes one call
     at a time."""
 
-    __slots__ = ("_count", "_found", "_seen", "_seen_at", "message", "worker")
+    __slots__ = ("_ends", "_found", "_seen", "_seen_at", "_seen_ends", "message", "worker")
 
     def __init__(self, worker: Hashable) -> None:
         self.worker = worker
-        # The worker sets the message of its present call; None: no call is running.
+        # The worker sets the message of its present call; None: no call is running. A worker that calls the listener
+        # with one message after another only sets the next message. The same message comes again only behind `end`.
         self.message: Message | None = None
-        # How many calls have ended.
-        self._count = 0
-        # The count when the check first saw the present call, and when the check marked it.
-        self._seen, self._found = -1, -1
+        # How many times `end` was called.
+        self._ends = 0
+        # The message of the call that the check saw last, and `_ends` at that time.
+        self._seen: Message | None = None
+        self._seen_ends = -1
         self._seen_at = 0.0
+        # The message of the call that the check marked as too long.
+        self._found: Message | None = None
 
     @property
     def is_overdue(self) -> bool:
-        return self._found == self._count
+        """True if the check has marked the present call as too long."""
+        return self._found is not None and self._found is self.message
 
     def end(self) -> bool:
-        """Record the end of the call. Return True if the call was not marked as too long. A worker thread must hold
-        `CallWatch.lock` when it calls `end`."""
-        in_time = self._found != self._count
-        self.message = None
-        self._count += 1
+        """Record the end of the last call. Return True if the call was not marked as too long. A worker thread must
+        hold `CallWatch.lock` when it calls `end`."""
+        in_time = not self.is_overdue
+        self.message = self._found = None
+        self._ends += 1
         return in_time
 
     def look(self, now: float, timeout_s: float) -> Message | None:
         """Check how long the call has taken. If the call takes too long and is not marked yet, mark the call and
         return its message; otherwise return None."""
-        message, count = self.message, self._count
-        if message is None or self._found == count:
+        message, ends = self.message, self._ends
+        if message is None or message is self._found:
             return None
-        if self._seen != count:
-            self._seen, self._seen_at = count, now
+        if self._seen is not message or self._seen_ends != ends:
+            self._seen, self._seen_ends, self._seen_at = message, ends, now
         if now - self._seen_at < timeout_s:
             return None
-        self._found = count
+        self._found = message
         return message
 
 

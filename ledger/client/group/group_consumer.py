@@ -34,7 +34,7 @@ from ledger.client.consumer.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.all_queues import AllQueues
-from ledger.client.group.assigned_queue import AssignedQueue, Unit
+from ledger.client.group.assigned_queue import AssignedQueue, QueueRun, Unit
 from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
 from ledger.client.group.group_batch import GroupBatch
@@ -46,7 +46,7 @@ from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.topics import topic_names
 
-U = TypeVar("U", Message[Any], GroupBatch)
+U = TypeVar("U", Message[Any], GroupBatch, QueueRun)
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
@@ -389,7 +389,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             self._news.clear()
             if units := take():
                 if self._auto:
-                    self._handed_out = list(units)
+                    self._handed_out = cast("list[Unit]", units[:])
                 return units
             if (trouble := self._assigned_queues.trouble()) is not None:
                 raise trouble
@@ -422,6 +422,15 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         consumed again.
         """
         self._assigned_queues.finish(messages, only_held=True)
+        self._has_progress()
+
+    async def _read_runs(self, max_messages: int) -> list[QueueRun]:
+        """Do the same as getmany() for a push consumer, but return the messages of each queue as a run."""
+        return await self._read(lambda: self._take_runs(max_messages), None)
+
+    def _finish_next(self, run: QueueRun, count: int) -> None:
+        """Do the same as finish_held() for the next `count` messages of a run."""
+        self._assigned_queues.finish_next(run, count)
         self._has_progress()
 
     def _has_progress(self) -> None:
@@ -584,3 +593,15 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                 break
         self._assigned_queues.made_room()
         return messages
+
+    def _take_runs(self, count: int) -> list[QueueRun]:
+        """Do the same as `_take`, but return the messages of each queue as a run."""
+        runs: list[QueueRun] = []
+        for assigned in self._assigned_queues:
+            if (run := assigned.take_run(count)) is not None:
+                runs.append(run)
+                count -= len(run.messages)
+            if count <= 0:
+                break
+        self._assigned_queues.made_room()
+        return runs

@@ -5,8 +5,8 @@
     orderly      the messages of each queue in order          the same message again, after `suspend_ms`
     broadcast    concurrent or orderly, in every consumer     skipped; if orderly, after the last attempt
 
-A reader task adds messages to the deque `_ready`, or queues with messages if the listener is orderly. Each worker
-takes messages from `_ready`, and calls the listener with them.
+A reader task adds messages to a line that all workers share, or, if the listener is orderly, to a line for each queue.
+Each worker takes messages from a line, and calls the listener with them.
 
 A message is finished when the listener returns without a failure. An attempt has failed if the listener raises an
 exception, returns `RECONSUME_LATER`, or takes too long. After the last attempt the message goes to the dead letters.
@@ -20,21 +20,19 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
+from ledger.client.group.assigned_queue import QueueRun
 from ledger.client.group.call_watch import Call, CallWatch
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.group.message_line import MessageLine
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.traced_listener import traced_listener
@@ -55,7 +53,6 @@ class Outcome(Enum):
 Listener = Callable[[Message[Received]], Outcome | None] | Callable[[Message[Received]], Awaitable[Outcome | None]]
 # Called with an error, and with the message if the error concerns one.
 OnError = Callable[[Exception, Message[Any] | None], object]
-_PLACE = attrgetter("topic", "queue")
 # After these errors of a read the consumer cannot go on: all its topics were deleted, or another consumer of the
 # broadcast has taken its place.
 _FINAL_ERRORS = (UnknownTopicError, ConsumerFencedError)
@@ -63,6 +60,8 @@ _FINAL_ERRORS = (UnknownTopicError, ConsumerFencedError)
 _AGAIN_S = 5.0
 # How long a worker calls the listener before other tasks get a turn.
 _TURN_S = 0.005
+# A worker looks at the clock at least once in this many calls.
+_CALLS_UNTIL_A_LOOK = 16
 # The consumer reads about as many messages at a time as the listener consumes in _AHEAD_S, at most _MOST_AHEAD.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 # All other settings are those of the group consumer.
@@ -71,18 +70,25 @@ _OWN_SETTINGS = (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _OrderlyQueue:
-    """The messages of one queue that wait for an orderly listener, with the number of failed attempts of the first
-    message."""
+class _OrderlyLine(MessageLine):
+    """The messages of one queue that wait for an orderly listener."""
 
-    messages: deque[Message] = field(default_factory=deque)
-    # Failed attempts of the first message by this consumer.
-    failures: int = 0
-    # Whether the latest attempt failed.
-    has_failed: bool = False
-    # The member's `losses` at a time when it owned all these messages; -1: unknown.
-    losses: int = -1
+    def __init__(self, place: TopicQueue, losses: int, *, keeps_runs: bool) -> None:
+        super().__init__(keeps_runs=keeps_runs)
+        self.place = place
+        self.losses = losses
+        # Whether the latest attempt failed, its message, and how many attempts of this message by this consumer failed.
+        self.has_failed = False
+        self.failures = 0
+        self._failing: Message | None = None
+
+    def fail(self, message: Message) -> None:
+        """Put the message back to the front of the line, because an attempt failed."""
+        if message is not self._failing:
+            self._failing, self.failures = message, 0
+        self.has_failed = True
+        self.failures += 1
+        self.messages.appendleft(message)
 
 
 class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
@@ -187,21 +193,19 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
-        # Messages or orderly queues that any worker may take. The limit on messages in hand bounds it. Threads take
-        # from it too.
-        self._ready: deque[Message | _OrderlyQueue] = deque()
+        # Without `orderly`: the messages that any worker may take. The limit on messages in hand bounds it.
+        self._line = MessageLine(keeps_runs=self._threads is None)
+        # With `orderly`: a line for each queue that has messages, and the lines that any worker may take.
+        self._orderly_lines: dict[TopicQueue, _OrderlyLine] = {}
+        self._ready_lines: deque[_OrderlyLine] = deque()
+        # What workers wait for.
+        self._ready: Sized = self._ready_lines if orderly else self._line.messages
         # Workers that wait for messages.
         self._idle: deque[asyncio.Future[None]] = deque()
-        # The consumer's `losses` when the first ready message was read. If the consumer has more losses by now, another
-        # member may own the queue of a ready message.
-        self._losses = 0
         self._hungry = asyncio.Event()
-        # With `orderly`: the queues that have messages.
-        self._orderly_queues: dict[TopicQueue, _OrderlyQueue] = {}
-        # Messages that the listener consumed, and messages that it failed to consume, until the loop's next turn.
-        self._finished: deque[Message] = deque()
+        # Lines with consumed messages, and messages that the listener failed to consume, until the loop's next turn.
+        self._to_settle: deque[MessageLine] = deque()
         self._failed: deque[Message] = deque()
-        self._is_settling = False
         self._is_stopping = False
         # The tasks of workers, and of moves of failed messages.
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -235,7 +239,9 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
 
     async def _stop(self, reading: asyncio.Task[None], timeout_s: float) -> None:
         reading.cancel()
-        self._ready.clear()
+        for line in (self._line, *self._orderly_lines.values()):
+            line.messages.clear()
+        self._ready_lines.clear()
         for idle in self._idle:
             idle.cancel()
         deadline = self._loop.time() + timeout_s
@@ -297,7 +303,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         failures, count = 0, self._concurrency
         while True:
             try:
-                messages = await self._consumer.getmany(count)
+                runs = await self._consumer._read_runs(count)
                 failures = 0
             except ClosedError:
                 return
@@ -315,35 +321,53 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 self._consumer.fetch_again()
                 continue
             began = self._loop.time()
-            if not self._ready:
-                self._losses = self._consumer.losses
-            self._hand_over(messages)
+            self._hand_over(runs)
             while self._ready or not self._idle:  # read more only when all messages are taken and a worker is idle
                 self._hungry.clear()
                 await self._hungry.wait()
-            lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
+            lately = sum(len(run.messages) for run in runs) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
             count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
 
-    def _hand_over(self, messages: list[Message]) -> None:
+    def _hand_over(self, runs: list[QueueRun]) -> None:
+        self._settle_all()
         if not self._orderly:
-            self._offer(*messages)
+            if not self._line.messages:
+                self._line.losses = self._consumer.losses
+            self._line.add(runs)
+            self._wake_workers()
             return
-        for (topic, queue), some in groupby(messages, _PLACE):
-            place = TopicQueue(topic, queue)
-            orderly_queue = self._orderly_queues.get(place)
-            if orderly_queue is None:
-                orderly_queue = self._orderly_queues[place] = _OrderlyQueue(losses=self._consumer.losses)
-                self._offer(orderly_queue)
-            orderly_queue.messages.extend(some)
+        for run in runs:
+            line = self._orderly_lines.get(run.assigned.place)
+            if line is None:
+                line = self._orderly_lines[run.assigned.place] = _OrderlyLine(
+                    run.assigned.place, self._consumer.losses, keeps_runs=self._threads is None
+                )
+                self._ready_lines.append(line)
+            line.add([run])
+        self._wake_workers()
 
-    def _offer(self, *works: Message | _OrderlyQueue) -> None:
-        self._ready.extend(works)
-        wanted = len(works)
-        while self._idle and wanted:
+    def _offer(self, line: _OrderlyLine) -> None:
+        self._ready_lines.append(line)
+        self._wake_workers()
+
+    def _wake_workers(self) -> None:
+        """Wake an idle worker, and all others if there is still work when the first worker waits for its listener. A
+        listener that never waits needs one worker."""
+        if self._wake_one():
+            self._loop.call_soon(self._wake_rest)
+
+    def _wake_one(self) -> bool:
+        while self._idle:
             idle = self._idle.popleft()
             if not idle.done():
                 idle.set_result(None)
-                wanted -= 1
+                return True
+        return False
+
+    def _wake_rest(self) -> None:
+        for _ in range(len(self._ready)):
+            if not self._wake_one():
+                return
 
     async def _wait(self) -> None:
         """Wait until a message or an orderly queue is ready, or the consumer stops."""
@@ -367,60 +391,69 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         while not self._is_stopping:
             if not self._ready:
                 await self._wait()
-            elif self._orderly:
-                orderly_queue = self._ready.popleft()
-                assert isinstance(orderly_queue, _OrderlyQueue)
-                await self._consume(call, self._messages_of(orderly_queue), partial(self._went, orderly_queue))
-                self._put_back(orderly_queue)
             else:
-                await self._consume(call, self._messages_of_a_turn(), self._settle)
+                line = self._ready_lines.popleft() if self._orderly else self._line
+                if self._threads is None:
+                    await self._consume(call, line)
+                else:
+                    await self._loop.run_in_executor(self._threads, self._consume_now, line)
+                if isinstance(line, _OrderlyLine):
+                    self._put_back(line)
             if self._ready:
                 await asyncio.sleep(0)  # gives other tasks a turn, because a listener may never await anything
 
-    def _messages_of_a_turn(self) -> Iterator[Message]:
-        """Yield ready messages for about 5 ms, the time of one turn of a worker. Messages of a queue that the
-        member has lost are left out."""
+    async def _consume(self, call: Call, line: MessageLine) -> None:
+        """Call the listener with messages of the line, one after another, for about 5 ms: the time of one turn of a
+        worker. With `orderly`, stop at the first failure. Each line of this loop costs time for each message."""
+        listener: Callable[[Message[Any]], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
+        later = Outcome.RECONSUME_LATER
+        assigned_queues = self._consumer._assigned_queues  # its `losses` is an attribute: a property is a call
+        messages, take, add_consumed = line.messages, line.messages.popleft, line.consumed.append
+        given = None if self._deserializer is None else self._given
+        turn_ends = self._monotonic_s() + _TURN_S
+        calls, next_look = 0, 1
+        try:
+            while messages:
+                call.message = message = take()
+                if line.losses != assigned_queues.losses and not self._consumer.holds(message):
+                    line.left_out()
+                    continue
+                try:
+                    consumed = await listener(message if given is None else given(message)) is not later
+                except asyncio.CancelledError:
+                    if not call.is_overdue:
+                        raise
+                    assert isinstance(call.worker, asyncio.Task)
+                    call.worker.uncancel()
+                    consumed = False
+                except Exception as error:
+                    consumed = self._failed_with(error, message)
+                if consumed:
+                    add_consumed(message)
+                    if not line.is_settling:
+                        self._settle_soon(line)
+                elif not self._settle(line, message, False):
+                    return
+                calls += 1
+                if calls == next_look:  # the first calls show how long a call takes
+                    if self._monotonic_s() >= turn_ends:
+                        return
+                    next_look += min(calls, _CALLS_UNTIL_A_LOOK)
+        finally:
+            call.end()
+
+    def _consume_now(self, line: MessageLine) -> None:
+        """Call the listener as `_consume` does, but in a thread. If a call took too long, `_watch` has already recorded
+        the attempt as failed, except with `orderly`."""
+        call = self._calls.of(threading.get_ident())
         turn_ends = self._monotonic_s() + _TURN_S
         while not self._is_stopping:
             try:
-                message = self._ready.popleft()
-            except IndexError:
+                message = line.messages.popleft()
+            except IndexError:  # other threads took the rest
                 return
-            assert type(message) is Message
-            if self._losses == self._consumer.losses or self._consumer.holds(message):
-                yield message
-            if self._monotonic_s() >= turn_ends:
-                return
-
-    async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Call the listener with each of the messages, one after another, until `settle` returns False for a
-        message."""
-        if self._threads is not None:
-            await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
-            return
-        listener: Callable[[Message[Any]], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
-        for message in messages:
-            call.message = message
-            try:
-                consumed = await listener(self._given(message)) is not Outcome.RECONSUME_LATER
-            except asyncio.CancelledError:
-                if not call.is_overdue:
-                    raise
-                assert isinstance(call.worker, asyncio.Task)
-                call.worker.uncancel()
-                consumed = False
-            except Exception as error:
-                consumed = self._failed_with(error, message)
-            finally:
-                call.end()
-            if not settle(message, consumed):
-                return
-
-    def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
-        """Call the listener with the messages as `_consume` does, but in a thread. If a call took too long,
-        `_watch` has already recorded the attempt as failed, except with `orderly`."""
-        call = self._calls.of(threading.get_ident())
-        for message in messages:
+            if line.losses != self._consumer.losses and not self._consumer.holds(message):
+                continue
             call.message = message
             try:
                 consumed = self._listener(self._given(message)) is not Outcome.RECONSUME_LATER
@@ -428,7 +461,9 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 consumed = self._failed_with(error, message)
             with self._calls.lock:
                 in_time = call.end()
-            if (in_time or self._orderly) and not settle(message, consumed):
+            if (in_time or self._orderly) and not self._settle(line, message, consumed):
+                return
+            if self._monotonic_s() >= turn_ends:
                 return
 
     async def _watch(self) -> None:
@@ -443,7 +478,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 elif self._orderly:
                     what = "the thread of the call cannot be stopped, so the queue waits until the listener returns"
                 else:
-                    self._settle(message, False)
+                    self._settle(self._line, message, False)
                     what = "the attempt has failed; the thread of the call cannot be stopped and stays busy"
                 log.error(
                     "the listener takes longer than %g s for message %s: %s", self._timeout_s, message.origin, what
@@ -451,69 +486,53 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
 
     # -- orderly
 
-    def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
-        """Yield the first message of the queue, and each next message after the first message was consumed. If the
-        member has lost the queue, its messages are left out."""
-        while orderly_queue.messages and not self._is_stopping:
-            message = orderly_queue.messages[0]
-            if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
-                yield message
-            else:
-                orderly_queue.messages.popleft()
-                orderly_queue.failures = 0
-
-    def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
-        """Record the result of an attempt. Return True if the message was consumed, so that the listener can
-        receive the next message."""
-        if consumed:
-            orderly_queue.messages.popleft()
-            orderly_queue.failures = 0
-            self._settle(message, consumed)
-        else:
-            orderly_queue.has_failed = True
-        return consumed
-
-    def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
+    def _put_back(self, line: _OrderlyLine) -> None:
         """After a worker's turn with a queue, offer the queue to the workers again. If the last attempt failed,
         first wait for `suspend_ms`, or, after the last allowed attempt, give up the first message."""
         if self._is_stopping:
             return
-        if orderly_queue.has_failed:
-            orderly_queue.has_failed = False
-            orderly_queue.failures += 1
-            if orderly_queue.messages[0].attempt + orderly_queue.failures <= self._max_attempts:
-                self._loop.call_later(self._suspend_s, self._offer, orderly_queue)
+        if line.has_failed:
+            line.has_failed = False
+            if line.messages[0].attempt + line.failures <= self._max_attempts:
+                self._loop.call_later(self._suspend_s, self._offer, line)
             else:
-                self._spawn(self._give_up(orderly_queue))
-        elif orderly_queue.messages:
-            self._offer(orderly_queue)
+                self._spawn(self._give_up(line))
+        elif line.messages:
+            self._offer(line)
         else:
-            self._orderly_queues = {
-                place: each for place, each in self._orderly_queues.items() if each is not orderly_queue
-            }
+            del self._orderly_lines[line.place]
 
-    async def _give_up(self, orderly_queue: _OrderlyQueue) -> None:
-        await self._put_away(self._consumer.give_up, orderly_queue.messages.popleft())
-        orderly_queue.failures = 0
-        self._offer(orderly_queue)
+    async def _give_up(self, line: _OrderlyLine) -> None:
+        message = line.messages.popleft()
+        line.left_out()
+        await self._put_away(self._consumer.give_up, message)
+        self._offer(line)
 
     # -- results of the listener
 
-    def _settle(self, message: Message, consumed: bool) -> bool:
-        """Record the result of a message. Return True, because the listener can receive the next message in any
-        case. Every thread is allowed to call `_settle`."""
-        (self._finished if consumed else self._failed).append(message)
-        if not self._is_settling:
-            self._is_settling = True
-            later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
-            later(self._settle_all)
+    def _settle(self, line: MessageLine, message: Message, consumed: bool) -> bool:
+        """Record the result of a message. Return False if the listener must not get the next message of the line now.
+        Every thread is allowed to call `_settle`."""
+        if isinstance(line, _OrderlyLine) and not consumed:
+            line.fail(message)
+            return False
+        (line.consumed if consumed else self._failed).append(message)
+        if not line.is_settling:
+            self._settle_soon(line)
         return True
 
+    def _settle_soon(self, line: MessageLine) -> None:
+        line.is_settling = True
+        self._to_settle.append(line)
+        later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
+        later(self._settle_all)
+
     def _settle_all(self) -> None:
-        self._is_settling = False  # must come first: a result that a thread adds from now on needs another call
-        self._consumer.finish_held(_emptied(self._finished))
-        for message in _emptied(self._failed):
-            self._spawn(self._put_away(self._consumer.reconsume_later, message))
+        while self._to_settle:
+            self._to_settle.popleft().settle(self._consumer)
+        for _ in range(len(self._failed)):  # threads can add more of them at the same time
+            self._line.left_out()
+            self._spawn(self._put_away(self._consumer.reconsume_later, self._failed.popleft()))
 
     def _given(self, message: Message) -> Message[Any]:
         """Return the message as the listener gets it."""
@@ -555,12 +574,6 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 log.warning("message %s cannot be moved to its retry topic, trying again: %s", message.id, error)
                 self._tell_error(error, message)
                 await asyncio.sleep(_AGAIN_S)
-
-
-def _emptied(messages: deque[Message]) -> list[Message]:
-    """Remove the messages that the deque has now, and return them. Other threads can append messages at the same
-    time."""
-    return [messages.popleft() for _ in range(len(messages))]
 
 
 def is_async(listener: Callable[..., object]) -> bool:

@@ -80,3 +80,18 @@ def test_a_worker_between_two_calls_is_not_overdue() -> None:
     assert watch.of("a").end()
     clock.now = 60
     assert watch.overdue() == []
+
+
+def test_the_time_of_each_message_counts_by_itself_though_only_the_last_call_is_ended() -> None:
+    clock = Clock()
+    watch = CallWatch(10, clock)
+    call = watch.of("a")
+    for clock.now in (0, 6, 12, 18):
+        call.message = MESSAGE._replace(offset=int(clock.now))
+        assert watch.overdue() == []
+    clock.now = 28
+    assert watch.overdue() == [(call, call.message)]
+    assert call.is_overdue
+    call.message = MESSAGE
+    assert not call.is_overdue
+    assert call.end()

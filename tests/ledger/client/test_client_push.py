@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from ledger.client.connection.environment import Environment
 from ledger.client.connection.lifetime import within
-from ledgermq import AsyncPushConsumer, Message
+from ledger.client.group.assigned_queue import AssignedQueue, QueueRun
+from ledger.client.records import TopicQueue
+from ledgermq import AsyncPushConsumer, Message, Outcome
+
+
+def run_of(messages: list[Message]) -> QueueRun:
+    return QueueRun(cast(AssignedQueue, SimpleNamespace(place=TopicQueue("orders", 0))), messages)
 
 
 class OneRead:
@@ -20,27 +28,38 @@ class OneRead:
 
     def __init__(self, messages: list[Message]) -> None:
         self.in_hand = list(messages)
+        self.nothing_in_hand = asyncio.Event()
         self.finished: list[int] = []
         self.losses = 0
         self._messages = messages
+        self._assigned_queues = self  # a push consumer reads `losses` there
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
-    async def getmany(self, _: int) -> list[Message]:
+    async def _read_runs(self, _: int) -> list[QueueRun]:
         messages, self._messages = self._messages, []
         if not messages:
             await asyncio.Event().wait()
-        return messages
+        return [run_of(messages)]
 
     def holds(self, message: Message) -> bool:
         return message in self.in_hand
 
+    def _finish_next(self, run: QueueRun, count: int) -> None:
+        self.finish_held(run.messages[run.finished : run.finished + count])
+        run.finished += count
+
     def finish_held(self, messages: list[Message]) -> None:
         for message in messages:
-            self.in_hand.remove(message)
             self.finished.append(message.offset)
+            self._remove(message)
+
+    def _remove(self, message: Message) -> None:
+        self.in_hand.remove(message)
+        if not self.in_hand:
+            self.nothing_in_hand.set()
 
 
 async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_queue_is_another_members() -> None:
@@ -100,5 +119,115 @@ async def test_a_worker_that_was_woken_for_a_message_does_not_delay_the_stop() -
     await consumer.start()
     for _ in range(10):
         await asyncio.sleep(0)
-    consumer._hand_over([Message("orders", 0, 0, 0, 0, None, b"", None, (), 1)])
+    consumer._hand_over([run_of([Message("orders", 0, 0, 0, 0, None, b"", None, (), 1)])])
     await asyncio.wait_for(consumer.stop(timeout_s=20), 5)
+
+
+def messages_of(offsets: Iterable[int]) -> list[Message]:
+    return [Message("orders", 0, offset, 0, 0, None, b"", None, (), 1) for offset in offsets]
+
+
+class Moving(OneRead):
+    """Like `OneRead`, and records the messages that are to be delivered again later."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        super().__init__(messages)
+        self.later: list[int] = []
+
+    async def reconsume_later(self, message: Message) -> None:
+        self.later.append(message.offset)
+        self._remove(message)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_every_message_is_finished_once_though_some_calls_wait_and_others_do_not(orderly: bool) -> None:
+    called: list[int] = []
+
+    async def listener(message: Message) -> None:
+        called.append(message.offset)
+        if message.offset % 7 == 3:
+            await asyncio.sleep(0)
+
+    reads = OneRead(messages_of(range(100)))
+    consumer = AsyncPushConsumer(
+        "orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=3, orderly=orderly
+    )
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(reads.nothing_in_hand.wait(), 5)
+    await consumer.stop()
+    assert sorted(called) == sorted(reads.finished) == list(range(100))
+    assert not orderly or called == reads.finished
+
+
+async def test_a_failed_message_in_the_middle_is_delivered_later_and_the_others_are_finished() -> None:
+    async def listener(message: Message) -> Outcome | None:
+        if message.offset == 4:
+            raise ValueError
+        return Outcome.RECONSUME_LATER if message.offset == 8 else None
+
+    reads = Moving(messages_of(range(12)))
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=2)
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(reads.nothing_in_hand.wait(), 5)
+    await consumer.stop()
+    assert reads.later == [4, 8]
+    assert sorted(reads.finished) == [0, 1, 2, 3, 5, 6, 7, 9, 10, 11]
+
+
+async def test_a_message_whose_call_ends_with_the_stop_is_not_finished() -> None:
+    """The listener is in the middle of a message when the stop gives up waiting for it."""
+    waits = asyncio.Event()
+
+    async def listener(message: Message) -> None:
+        if message.offset == 2:
+            waits.set()
+            await asyncio.Event().wait()
+
+    reads = OneRead(messages_of(range(4)))
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=1)
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(waits.wait(), 5)
+    await consumer.stop(timeout_s=0)
+    assert reads.finished == [0, 1]
+
+
+async def test_workers_that_wait_for_the_listener_do_not_keep_messages_from_idle_workers() -> None:
+    """One worker is woken first. All workers get messages although that worker still waits for its listener."""
+    at_once: list[int] = []
+    all_are_there = asyncio.Event()
+
+    async def listener(message: Message) -> None:
+        at_once.append(message.offset)
+        if len(at_once) == 4:
+            all_are_there.set()
+        await all_are_there.wait()
+
+    reads = OneRead(messages_of(range(4)))
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=4)
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(all_are_there.wait(), 5)
+    await consumer.stop()
+    assert sorted(reads.finished) == [0, 1, 2, 3]
+
+
+async def test_an_orderly_message_that_fails_comes_again_before_the_next() -> None:
+    called: list[int] = []
+
+    async def listener(message: Message) -> Outcome | None:
+        called.append(message.offset)
+        return Outcome.RECONSUME_LATER if called.count(1) in (1, 2) and message.offset == 1 else None
+
+    reads = OneRead(messages_of(range(3)))
+    consumer = AsyncPushConsumer(
+        "orders", group="g", bootstrap_servers="a:1", listener=listener, orderly=True, suspend_ms=0
+    )
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(reads.nothing_in_hand.wait(), 5)
+    await consumer.stop()
+    assert called == [0, 1, 1, 1, 2]
+    assert reads.finished == [0, 1, 2]
