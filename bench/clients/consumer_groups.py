@@ -1,7 +1,7 @@
 """Measures how fast consumer groups consume: in comparison with plain consumers, and with 200 consumer groups on one
 topic.
 
-    .venv/bin/python -m bench.clients.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
+    .venv/bin/python -m bench.clients.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200] [--ways push]
 
 The script starts three new nodes on this machine and uses one client. The script fills one topic with messages of 128
 B and another topic with messages of 1 KiB. The script consumes each topic from its beginning several times: with a
@@ -24,7 +24,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,19 +159,31 @@ class CountingListener:
 
 
 Way = Callable[[str, int], Awaitable[float]]
+WAYS, SIZES = ("pull", "push", "push, orderly"), (128, 1024)
 
 
-async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> list[ConsumptionFigures]:
-    bench, rows = Bench(cluster, "share"), []
+@dataclass(frozen=True, slots=True)
+class ComparedShares:
+    """What to compare with plain consumers: the size of each topic, how often, which ways, and with which messages."""
+
+    total_bytes: int
+    rounds: int
+    ways: Sequence[str]
+    sizes: Sequence[int]
+
+
+async def measure_shares(cluster: DevCluster, given: ComparedShares) -> list[ConsumptionFigures]:
+    bench, rows, rounds = Bench(cluster, "share"), [], given.rounds
     ways: dict[str, tuple[Way, Way]] = {
         "pull": (bench.plain_pull, bench.group_pull),
         "push": (bench.plain_loop, bench.group_push),
         "push, orderly": (bench.plain_loop, bench.group_push_orderly),
     }
-    for message_bytes in (128, 1024):
-        topic, count = f"of-{message_bytes}", total_bytes // message_bytes // CALL_MESSAGES * CALL_MESSAGES
+    for message_bytes in given.sizes:
+        topic, count = f"of-{message_bytes}", given.total_bytes // message_bytes // CALL_MESSAGES * CALL_MESSAGES
         await bench.fill(topic, count, message_bytes)
-        for way, (without, through) in ways.items():
+        for way in given.ways:
+            without, through = ways[way]
             await without(topic, count)
             pairs = [(await without(topic, count), await through(topic, count)) for _ in range(rounds)]
             plain, group = (statistics.median(count / took for took in column) for column in zip(*pairs, strict=True))
@@ -204,9 +216,9 @@ async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int
     return CrowdFigures(size, count * size, seconds, count * size / seconds, client / millions, nodes / millions, lag)
 
 
-async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int, *, as_json: bool) -> None:
-    if rounds:
-        show({"Through consumer groups": await measure_shares(cluster, total_bytes, rounds)}, as_json=as_json)
+async def measure(cluster: DevCluster, compared: ComparedShares, many: int, *, as_json: bool) -> None:
+    if compared.rounds:
+        show({"Through consumer groups": await measure_shares(cluster, compared)}, as_json=as_json)
     if many:
         show({"Consumer groups on one topic": await measure_crowds(cluster, many)}, as_json=as_json)
 
@@ -216,9 +228,12 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=512, help="size of the topics")
     parser.add_argument("--rounds", type=int, default=5, help="0: without that part")
     parser.add_argument("--consumer-groups", type=int, default=200, help="0: without that part")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="only these ways")
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="bytes of a message (default: %(default)s)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.directory) as name, fresh_cluster(Path(name) / "data", NODES) as cluster:
-        work = measure(cluster, given.mib << 20, given.rounds, given.consumer_groups, as_json=given.json)
+        compared = ComparedShares(given.mib << 20, given.rounds, given.ways, given.sizes)
+        work = measure(cluster, compared, given.consumer_groups, as_json=given.json)
         uvloop.run(work)
 
 

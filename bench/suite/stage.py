@@ -52,6 +52,11 @@ class Stage:
         self._clusters = 0
         self.runs: list[SuiteRun] = []
 
+    @property
+    def directory(self) -> Path:
+        """Where measurements write their data. It is removed at the end of the suite."""
+        return self._directory
+
     def warm(self) -> None:
         touch_memory(self._warm_gib)
 

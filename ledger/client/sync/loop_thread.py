@@ -12,7 +12,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ledger.errors import ClosedError, InvalidArgumentError
 
@@ -55,12 +55,21 @@ class LoopThread:
                 "A synchronous client cannot be called on its own thread, for example by a coroutine that it runs: the "
                 "call would wait for itself."
             )
-        future = self.submit(work)
+        call = _Call(work, self)
         try:
-            return future.result()
+            self._begin(call)
+            return call.result()
         except BaseException:
-            future.cancel()
+            self.soon(call.cancel)
             raise
+
+    def _begin(self, call: _Call[T]) -> None:
+        with self._lock:
+            if self.alive:
+                self._loop.call_soon_threadsafe(call.begin)
+                return
+        call.work.close()
+        raise _closed()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         with self._lock:
@@ -80,6 +89,11 @@ class LoopThread:
     def call_soon_here(self, callback: Callable[[], object]) -> None:
         """Call `callback` in the next turn of the event loop. The caller must run on the event loop."""
         self._loop.call_soon(callback)
+
+    @property
+    def is_closing(self) -> bool:
+        """True if the event loop ends, so that its tasks are cancelled."""
+        return self._closing
 
     @property
     def is_current(self) -> bool:
@@ -125,6 +139,52 @@ class LoopThread:
             if not self._closing:
                 raise
             raise _closed() from None
+
+
+class _Call(Generic[T]):
+    """One call of a thread that waits for the result. It does what a future of concurrent.futures does, with a lock in
+    place of a condition, and without a second future on the event loop."""
+
+    __slots__ = ("_ended", "_error", "_result", "_task", "_thread", "work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], thread: LoopThread) -> None:
+        self.work = work
+        self._thread = thread
+        # Held until the work has ended.
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._task: asyncio.Task[T] | None = None
+        self._result: T | None = None
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        """Begin the work. Called on the event loop."""
+        self._task = asyncio.get_running_loop().create_task(self.work)
+        self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        """Cancel the work if it has begun and not ended. Called on the event loop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def result(self) -> T:
+        """Wait until the work has ended. Return its result or raise its error."""
+        self._ended.acquire()
+        if self._error is None:
+            return cast(T, self._result)
+        try:
+            raise self._error
+        finally:
+            self._error = None  # its traceback refers to this frame
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._error = _closed() if self._thread.is_closing else concurrent.futures.CancelledError()
+        else:
+            self._error = task.exception()
+            if self._error is None:
+                self._result = task.result()
+        self._ended.release()
 
 
 def _closed() -> ClosedError:
