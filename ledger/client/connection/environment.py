@@ -15,6 +15,7 @@ from typing import Any
 
 from ledger.client.connection.channels import Channel, GrpcChannel, SecuredChannels, local_channel, parse_addresses
 from ledger.client.connection.cluster_link import ClusterLinks
+from ledger.client.connection.fetch_shares import FetchShares
 from ledger.client.connection.security import NONE, SecurityOptions, check_names, security_of, servers_of
 from ledger.local_socket import is_socket
 
@@ -47,6 +48,7 @@ class Environment:
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
     # What clients with this environment share.
     links: ClusterLinks = field(default_factory=ClusterLinks)
+    fetch_shares: FetchShares = field(default_factory=FetchShares)
 
 
 PROCESS = Environment()

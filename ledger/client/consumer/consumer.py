@@ -50,7 +50,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         queues              the numbers of the queues to read of each topic; None (default): all
         tags                read only messages with one of these tags; None (default): all messages
         max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole.
-                            The consumer fetches a few times as much ahead
+                            The consumer fetches a few times as much ahead. If a process has more than 32 consumers,
+                            each of them fetches less at a time, but at least 256 KiB
         max_wait_ms         how long a fetch waits for new messages at the end, 0 to 60,000 (default 500)
         node                read from this node, leader or not, as far as the node has applied; None (default): the
                             leader
@@ -119,7 +120,6 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             node=node,
             max_bytes=max_bytes,
             max_wait_ms=max_wait_ms,
-            prefetch_bytes=2 * max_bytes,
             tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
             skips_dropped=on_dropped == "skip",
         )

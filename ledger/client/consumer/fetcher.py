@@ -31,6 +31,8 @@ from ledger.v1 import broker_pb2
 
 log = logging.getLogger("ledgermq.client.consumer")
 
+# A fetcher pauses while its cursors have as many bytes as this number of fetches that were not handed out.
+_FETCHES_AHEAD = 2
 # The answer to a fetch may come this much later than `max_wait_ms`.
 _GRACE_SECONDS = 5.0
 
@@ -42,9 +44,8 @@ class FetchSettings:
     Fields:
 
         node            the node to fetch from; None: the shard's leader
-        max_bytes       the size of one fetch
+        max_bytes       the size of one fetch. If many fetchers run in the process, fetches are smaller: see FetchShares
         max_wait_ms     how long a fetch waits for new messages
-        prefetch_bytes  the fetcher pauses while its cursors have this many bytes that were not handed out
         tag_hashes      fetch only messages whose tags have these hashes; empty: all messages
         skips_dropped   if the next messages are no longer kept, continue with the first message that is
     """
@@ -52,7 +53,6 @@ class FetchSettings:
     node: int | None
     max_bytes: int
     max_wait_ms: int
-    prefetch_bytes: int
     tag_hashes: tuple[int, ...]
     skips_dropped: bool = False
 
@@ -79,6 +79,8 @@ class Fetcher:
         self._settings = settings
         self._on_news = on_news
         self._room = asyncio.Event()
+        self._shares = client.environment.fetch_shares
+        self._shares.join(self)
         self._loop = asyncio.get_running_loop()
         self._task = self._started()
 
@@ -104,6 +106,7 @@ class Fetcher:
         self._room.set()
 
     async def close(self) -> None:
+        self._shares.leave(self)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -151,9 +154,13 @@ class Fetcher:
         return [cursor for cursor in self._cursors.values() if cursor.error is None and not cursor.paused]
 
     async def _wait_for_room(self) -> None:
-        while sum(cursor.buffered_bytes for cursor in self._cursors.values()) >= self._settings.prefetch_bytes:
+        while sum(cursor.buffered_bytes for cursor in self._cursors.values()) >= _FETCHES_AHEAD * self._fetch_bytes:
             self._room.clear()
             await self._room.wait()
+
+    @property
+    def _fetch_bytes(self) -> int:
+        return self._shares.fetch_bytes(self._settings.max_bytes)
 
     async def _fetch(self, cursors: Sequence[Cursor]) -> LedgerError | None:
         """Fetch once. If a repeated fetch may succeed after an error, return the error. Store any other error in
@@ -211,7 +218,7 @@ class Fetcher:
                 for cursor in cursors
             ],
             max_wait_ms=self._settings.max_wait_ms,
-            max_bytes=self._settings.max_bytes,
+            max_bytes=self._fetch_bytes,
             accepts_cut_batches=True,
         )
 

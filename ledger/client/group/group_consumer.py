@@ -194,7 +194,6 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             node=None,
             max_bytes=max_bytes,
             max_wait_ms=max_wait_ms,
-            prefetch_bytes=2 * max_bytes,
             tag_hashes=tuple(sorted(map(tag_hash, tags or ()))),
             skips_dropped=True,
         )

@@ -14,6 +14,7 @@ import pytest
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.environment import Environment
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.group.assigned_queues import AssignedQueues
 from ledger.client.group.claiming import AssignmentSettings
@@ -41,6 +42,7 @@ class Cluster:
         self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
         self.backoff = Backoff(1, 10, random.Random(1))
         self.request_timeout_ms = 60_000
+        self.environment = Environment()
         topic = SimpleNamespace(topic_id=1, shards=(0, 1))
         table = SimpleNamespace(topics={"orders": topic}, leader_address=lambda shard: None)
         self.routes = SimpleNamespace(table=table, refresh_soon=lambda: None)
@@ -73,7 +75,7 @@ class Member:
 
     def __init__(self, cluster: Cluster) -> None:
         settings = AssignmentSettings("billing", "earliest", None, True, 1.0, 30.0)
-        fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, prefetch_bytes=200, tag_hashes=())
+        fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, tag_hashes=())
         self.released: list[TopicQueue] = []
         member = cast(GroupMember, SimpleNamespace(release=self._release))
         callbacks = RebalanceCallbacks("billing", ["orders"])
