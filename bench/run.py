@@ -23,7 +23,7 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
-from bench.suite import client_forms, consume, crowds, disk, growth, keyed, produce, secured, strain  # noqa: E402
+from bench.suite import client_forms, consume, crowds, disk, growth, judging, keyed, produce, secured, strain  # noqa: E402
 from bench.suite.machine import default_warm_gib, machine  # noqa: E402
 from bench.suite.page import SuiteResults, write  # noqa: E402
 from bench.suite.rows import SuiteChapter, verdict  # noqa: E402
@@ -42,6 +42,7 @@ PARTS: dict[str, Measure] = {
     "forms": client_forms.push_and_sync,
     "e2e": consume.end_to_end,
     "growth": growth.as_work_grows,
+    "validate": judging.spark_against_plain,
     "idle": strain.idle_and_loaded,
     "secured": secured.against_plain,
     "clients": strain.ten_times_the_clients,

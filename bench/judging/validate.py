@@ -6,15 +6,20 @@ benchmark also measures how much of the time is not spent on reading.
     .venv/bin/python -m bench.judging.validate --gib 1 8 32 --linked --engine plain "local[2]" spark://HOST:7077
 
 In the shape `batches`, each entry of the log has 500 messages of 128 bytes (64 KiB). In the shape `single`, each entry
-of the log has one message of 128 bytes. `share_beside` is the share of the plain engine's time that the plain engine
+of the log has one message of 128 bytes. `command_s` is the time of the command `ledgermq validate` from start to end,
+with the start and the end of Spark. `share_beside` is the share of the plain engine's time that the plain engine
 spends on work other than reading the log and computing the two CRCs of each entry. To compute `share_beside`, the
 script also measures a run that only reads and computes the CRCs.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -95,6 +100,8 @@ class ValidationFigures:
     engine: str
     # Wall-clock time; with Spark, without the start of the session.
     seconds: float
+    # Wall-clock time of the whole command; 0 if it was not measured.
+    command_s: float
     mb_per_s: int
     entries_per_s: int
     # By processor time of the plain engine, which other processes change less; 0 for Spark.
@@ -107,16 +114,44 @@ class ValidationFigures:
 def judged(sources: list[str], engine: str) -> ValidationReport:
     if engine == "plain":
         return validate(sources, PlainEngine())
-    from ledger.spark.session import spark_session
+    from ledger.spark.session import spark_context
     from ledger.spark.validation.application import CONF
     from ledger.spark.validation.spark_engine import SparkEngine
 
-    with spark_session("bench", master=engine, conf=CONF) as spark:
-        spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # starts the session
-        return validate(sources, SparkEngine(spark))
+    with spark_context("bench", master=engine, conf=CONF) as sc:
+        sc.parallelize(range(8), 8).map(lambda number: number).count()  # starts the session
+        return validate(sources, SparkEngine(sc))
 
 
-def measured(shape: str, gib: float, engine: str, sources: list[str]) -> ValidationFigures:
+class CommandFailedError(Exception):
+    """`ledgermq validate` found the logs not valid. The message of the error has the end of the command's output."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTimes:
+    """The wall-clock times of one run of `ledgermq validate`, in seconds."""
+
+    command: str
+    # From the start of the process to its end.
+    whole_s: float
+    # Without the imports and the start and the end of Spark.
+    validation_s: float
+
+
+def commanded(engine: str, sources: list[str]) -> CommandTimes:
+    """Run `ledgermq validate`. `engine` is "plain" or the address of a Spark master. Raises CommandFailedError."""
+    words = ["ledgermq", "validate", "--format", "json", *([] if engine == "plain" else ["--master", engine]), *sources]
+    begun = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+    whole_s = time.perf_counter() - begun
+    if done.returncode:
+        raise CommandFailedError(f"{shlex.join(words)}: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return CommandTimes(shlex.join(words), whole_s, float(json.loads(done.stdout)["seconds"]))
+
+
+def measured(
+    shape: str, gib: float, engine: str, sources: list[str], *, with_command: bool = False
+) -> ValidationFigures:
     begun = time.process_time()
     report = judged(sources, engine)
     cpu = time.process_time() - begun if engine == "plain" else float("inf")
@@ -124,8 +159,9 @@ def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Validat
     replicas = [replica for shard in report.shards for replica in shard.replicas]
     entries, size = sum(replica.entries for replica in replicas), sum(replica.end for replica in replicas) / 1e6
     alone = reading_alone(sources) if engine == "plain" else 0.0
+    command_s = commanded(engine, sources).whole_s if with_command else 0.0
     return ValidationFigures(
-        shape, gib, engine, report.seconds, round(size / report.seconds), round(entries / report.seconds),
+        shape, gib, engine, report.seconds, command_s, round(size / report.seconds), round(entries / report.seconds),
         round(size / cpu), round(entries / cpu), 1 - alone / cpu if alone else 0.0,
     )  # fmt: skip
 
@@ -137,6 +173,7 @@ def main() -> None:
     parser.add_argument("--shape", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--segment-mib", type=int, default=1024)
     parser.add_argument("--linked", action="store_true", help="store the bytes of the three replicas once (hard links)")
+    parser.add_argument("--command", action="store_true", help="also measure the whole command (command_s)")
     chosen = parser.parse_args()
     rows = []
     for shape in chosen.shape:
@@ -145,7 +182,7 @@ def main() -> None:
             try:
                 size, segment_bytes = int(gib * (1 << 30)), chosen.segment_mib << 20
                 sources = make(directory, size, SHAPES[shape], segment_bytes, linked=chosen.linked)
-                rows += [measured(shape, gib, engine, sources) for engine in chosen.engine]
+                rows += [measured(shape, gib, engine, sources, with_command=chosen.command) for engine in chosen.engine]
             finally:
                 shutil.rmtree(directory)
     show({"Validation of three replicas": rows}, as_json=chosen.json)

@@ -140,13 +140,13 @@ def judged_by(engine: str, sources: Sequence[str]) -> tuple[ValidationReport, fl
     if engine == "plain":
         began = time.perf_counter()
         return validate(list(sources), PlainEngine()), time.perf_counter() - began
-    from ledger.spark.session import spark_session
+    from ledger.spark.session import spark_context
     from ledger.spark.validation.spark_engine import SparkEngine
 
-    with spark_session("bench", master=engine) as spark:
-        spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # starts the session
+    with spark_context("bench", master=engine) as sc:
+        sc.parallelize(range(8), 8).map(lambda number: number).count()  # starts the session
         began = time.perf_counter()
-        return validate(list(sources), SparkEngine(spark)), time.perf_counter() - began
+        return validate(list(sources), SparkEngine(sc)), time.perf_counter() - began
 
 
 def judge(name: str, sources: Sequence[str], messages: int, log_mb: float) -> JudgeFigures:

@@ -36,6 +36,7 @@ SHOWN = {
     "latency_p50_ms": "ms p50",
     "latency_p99_ms": "ms p99",
     "cpu_us_per_record": "µs CPU/record",
+    "whole_s": "s",
 }
 
 
@@ -48,7 +49,7 @@ class Stage:
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
         """`warm_gib` is the memory in GiB that is touched before each run of load; see `touch_memory`."""
-        self._directory, self._console, self._warm_gib = directory, console, warm_gib
+        self.directory, self._console, self._warm_gib = directory, console, warm_gib
         self._clusters = 0
         self.runs: list[SuiteRun] = []
 
@@ -67,7 +68,7 @@ class Stage:
     def cluster(self, nodes: int = 3, *, flush: str = "async", secure: bool = False) -> Iterator[Running]:
         """Start a new cluster, and remove it when the `with` block ends. `secure`: with TLS and authentication."""
         self._clusters += 1
-        directory = self._directory / f"cluster-{self._clusters}"
+        directory = self.directory / f"cluster-{self._clusters}"
         with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES, secure=secure) as cluster:
             yield Running(self, cluster, tuple(state.pid for state in cluster.status() if state.pid is not None))
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ledger.errors import LedgerError, told_of
-from ledger.spark.session import failures_in_a_line, require_spark, spark_session
+from ledger.spark.session import failures_in_a_line, spark_context
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.engine import OnProgress, no_progress
 from ledger.validation.report.out_directory import write_verdict
@@ -40,11 +40,10 @@ def validate_on_spark(
     on_plan: OnPlan = lambda _spans, _bytes: None,
     on_progress: OnProgress = no_progress,
 ) -> ValidationReport:
-    """Validate the sources on Spark and return the report. `master` has the same meaning as in `spark_session`.
+    """Validate the sources on Spark and return the report. `master` has the same meaning as in `spark_context`.
     Raises LedgerError."""
-    require_spark()
-    with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:
-        engine = SparkEngine(spark, on_progress)
+    with failures_in_a_line(master), spark_context("ledgermq validate", master=master, conf=CONF) as sc:
+        engine = SparkEngine(sc, on_progress)
         return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
 
 

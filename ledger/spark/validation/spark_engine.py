@@ -1,7 +1,7 @@
 """The validation engine on Spark: tasks read spans, and shuffles send the results for the same window or producer to
 one task.
 
-    spans ── read ──┬── outlines ─────────────────────────────> driver: joins them
+    spans ── read ──┬── outlines, or small facts ─────────────> driver: joins them
                     ├── windows   by (shard, window)  ────────> those that differ
                     ├── steps     by replica, in order ───────> states
                     └── violations ───────────────────────────> Parquet; counts and the first ones to the driver
@@ -10,22 +10,27 @@ one task.
 
 Tasks keep and send the same facts as the plain engine: sums, last batches and violations. Tasks do not send the
 entries that they read to other tasks, except the entries of windows (ranges of indexes) in which replicas differ.
+
+The facts of a span of ordinary batches have 2 kB. If the facts of all spans are small, then the driver gets them whole
+with the outlines. The driver compares the windows, replays the states and counts the violations itself, which is faster
+than a shuffle.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ledger.errors import LedgerError
 from ledger.history import read_history
+from ledger.spark.validation.span_tasks import PackedFacts, packed_limit, tasks_of
 from ledger.validation.judging.acknowledged import Book, KnownQueue, Messages, SentMessages, sent_in, shares
 from ledger.validation.judging.engine import (
     WINDOWS_AT_ONCE,
@@ -42,6 +47,7 @@ from ledger.validation.judging.engine import (
     said_of,
     violations_in,
 )
+from ledger.validation.judging.held_facts import HeldFacts
 from ledger.validation.judging.violation import TYPES, Violation
 from ledger.validation.judging.windows import WINDOW, DivergedRange, Said, WindowSum, differ, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
@@ -54,12 +60,9 @@ from ledger.validation.spans.span_reader import SpanFacts, read_span
 from ledger.validation.spans.span_steps import SpanSteps
 
 if TYPE_CHECKING:
-    from pyspark import RDD, Accumulator
-    from pyspark.sql import SparkSession
+    from pyspark import RDD, Accumulator, SparkContext
 
 _LOOK_S = 0.5
-# The bytes of logs that one task reads, if there is more than enough work for all executors.
-_TASK_BYTES = 256 << 20
 # The bytes of a history that one task reads.
 _HISTORY_BYTES = 16 << 20
 
@@ -70,16 +73,22 @@ _Sums = dict[int, WindowSum]
 
 
 class SparkEngine:
-    def __init__(self, spark: SparkSession, on_progress: OnProgress = no_progress) -> None:
-        self._spark = spark
-        self._sc = spark.sparkContext
+    def __init__(
+        self, sc: SparkContext, on_progress: OnProgress = no_progress, *, limit: Callable[[int], int] = packed_limit
+    ) -> None:
+        """`limit` returns the largest size in bytes of a span's facts that the driver takes, for a number of spans."""
+        self._sc = sc
         self._on_progress = on_progress
         self._plan = ReadPlan((), (), {})
-        self._facts: RDD[SpanFacts] = self._sc.emptyRDD()
+        # Facts that are packed take little time on their way between the processes.
+        self._packed: RDD[PackedFacts] = self._sc.emptyRDD()
+        self._limit = limit
+        # The facts of all spans; None if they are too large for the driver.
+        self._held: HeldFacts | None = None
 
     @property
     def name(self) -> str:
-        return f"Spark {self._spark.version}, {self._sc.master}"
+        return f"Spark {self._sc.version}, {self._sc.master}"
 
     @property
     def _shares(self) -> int:
@@ -87,51 +96,68 @@ class SparkEngine:
         return 2 * int(self._sc.defaultParallelism)
 
     @property
+    def _facts(self) -> RDD[SpanFacts]:
+        return self._packed.map(PackedFacts.facts)
+
+    @property
     def _few(self) -> RDD[SpanFacts]:
         """Return all facts in a few partitions. The following work reads no log. For such work, starting more tasks
         would cost more time than it saves."""
-        return self._facts.coalesce(self._shares)
+        return self._packed.coalesce(self._shares).map(PackedFacts.facts)
 
     # -- reading
 
     def read(self, plan: ReadPlan) -> list[SpanFacts]:
-        self._plan = plan
+        self._plan, self._held = plan, HeldFacts(plan)
         progress = _Progress(self._sc, self._on_progress)
-        self._facts = self._read(plan.spans, progress)
+        self._packed = self._read(plan.spans, progress)
         with progress:
-            return self._facts.map(outline_of).collect()
+            return self._outlines(self._packed)
 
     def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
         numbers = frozenset(span.number for span in spans)
         again = self._read(spans, None)
-        self._facts = self._facts.filter(lambda facts: facts.span.number not in numbers).union(again).persist()
-        return again.map(outline_of).collect()
+        self._packed = self._packed.filter(lambda packed: packed.number not in numbers).union(again).persist()
+        return self._outlines(again)
 
-    def _read(self, spans: Sequence[ReplicaSpan], progress: _Progress | None) -> RDD[SpanFacts]:
+    def _outlines(self, read: RDD[PackedFacts]) -> list[SpanFacts]:
+        """Return the outlines of the spans. Hold the facts in this process if the facts of all spans are small."""
+        sent = read.map(PackedFacts.for_driver).collect()
+        if any(each.outline for each in sent):
+            self._held = None
+        facts = [each.facts() for each in sent]
+        if self._held is not None:
+            for each in facts:
+                self._held.take(each)
+        return [outline_of(each) for each in facts]
+
+    def _read(self, spans: Sequence[ReplicaSpan], progress: _Progress | None) -> RDD[PackedFacts]:
         from pyspark import StorageLevel
 
         plan = self._sc.broadcast((self._plan.replicas, dict(self._plan.cuts)))
         counters = progress.counters if progress is not None else None
+        limit = self._limit(len(self._plan.spans))
 
-        def read(part: Iterable[ReplicaSpan]) -> Iterator[SpanFacts]:
+        def read(task: Sequence[ReplicaSpan]) -> Iterator[PackedFacts]:
             replicas, cuts = plan.value
             accesses: dict[int, Access] = {}
-            for span in part:
+            for span in task:
                 replica = replicas[span.replica]
                 access = accesses.setdefault(span.replica, access_to(replica.segments[0].path))
                 facts = read_span(replica, span, access, cuts[replica.shard])
                 if counters is not None:
                     for counter, more in zip(counters, (1, facts.bytes, facts.findings), strict=True):
                         counter.add(more)
-                yield facts
+                yield PackedFacts.of(facts, limit)
 
-        size = sum(span.end - span.begin for span in spans)
-        slices = max(1, min(len(spans), max(self._shares, size // _TASK_BYTES)))
-        return self._sc.parallelize(spans, slices).mapPartitions(read).persist(StorageLevel.MEMORY_AND_DISK)
+        tasks = tasks_of(spans, self._sc.defaultParallelism)
+        return self._sc.parallelize(tasks, max(1, len(tasks))).flatMap(read).persist(StorageLevel.MEMORY_AND_DISK)
 
     # -- states
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
+        if self._held is not None:
+            return self._held.replay(ends)
         plan, bounds = self._sc.broadcast(self._plan.replicas), dict(ends)
         nothing: list[_Keyed] = [((replica.number, -1), (SpanSteps(), 0)) for replica in self._plan.replicas]
         steps = self._few.map(lambda facts: ((facts.span.replica, facts.span.begin), (facts.steps, facts.last_index)))
@@ -168,6 +194,8 @@ class SparkEngine:
     # -- replicas against each other
 
     def differing_windows(self) -> dict[int, set[int]]:
+        if self._held is not None:
+            return self._held.differing_windows()
         shards = [replica.shard for replica in self._plan.replicas]
 
         def sums(facts: SpanFacts) -> Iterator[tuple[tuple[int, int], _Sums]]:
@@ -274,6 +302,8 @@ class SparkEngine:
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
+        if self._held is not None:
+            return self._held.violations(bounds, others, left_out, out)
         known = self._sc.broadcast((self._plan.replicas, dict(bounds)))
 
         def within(facts: SpanFacts) -> list[Violation]:
@@ -299,6 +329,7 @@ class SparkEngine:
 
     def _write(self, found: RDD[Violation], out: Path) -> None:
         from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
         from pyspark.sql.types import LongType, StringType, StructField, StructType
 
         schema = StructType(
@@ -307,7 +338,7 @@ class SparkEngine:
         rows = found.map(lambda violation: tuple(violation.fields()[name] for name in TYPES))
         path = str(out / "violations.parquet")
         try:
-            self._spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
+            SparkSession.builder.getOrCreate().createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
         except PySparkException as error:
             raise LedgerError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
 
@@ -352,7 +383,7 @@ def _pieces(path: Path) -> list[tuple[str, int, int]]:
 class _Progress:
     """Reports the progress of the tasks while the driver waits for them."""
 
-    def __init__(self, sc: Any, on_progress: OnProgress) -> None:
+    def __init__(self, sc: SparkContext, on_progress: OnProgress) -> None:
         self.counters: tuple[Accumulator[int], ...] = tuple(sc.accumulator(0) for _ in range(3))
         self._on_progress = on_progress
         self._done = threading.Event()

@@ -5,8 +5,7 @@ entries of a few windows at a time.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +20,17 @@ from ledger.validation.judging.engine import (
     ReadPlan,
     Violations,
     WantedMessages,
-    left_out_of,
     messages_of,
     no_progress,
     outline_of,
     said_of,
-    violations_in,
 )
+from ledger.validation.judging.held_facts import HeldFacts
 from ledger.validation.judging.violation import Violation
-from ledger.validation.judging.windows import SAID, DivergedRange, WindowSum, differing, divergences, joined
+from ledger.validation.judging.windows import SAID, DivergedRange, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.snapshots import begin_replay, check_files
-from ledger.validation.report.out_directory import write_violations
-from ledger.validation.report.report import first_of_each_kind
-from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.access import Access, access_to
 from ledger.validation.sources.replica import LogReplica, ReplicaSpan
 from ledger.validation.spans.span_reader import SpanFacts, read_span
 
@@ -46,47 +41,31 @@ class PlainEngine:
     def __init__(self, on_progress: OnProgress = no_progress) -> None:
         self._on_progress = on_progress
         self._plan = ReadPlan((), (), {})
-        self._facts: dict[int, SpanFacts] = {}
+        self._facts = HeldFacts(self._plan)
         self._accesses: dict[int, Access] = {}
 
     def read(self, plan: ReadPlan) -> list[SpanFacts]:
         self._plan = plan
+        self._facts = HeldFacts(plan)
         return self.read_again(plan.spans)
 
     def read_again(self, spans: Sequence[ReplicaSpan]) -> list[SpanFacts]:
         done, wrong = 0, 0
+        outlines = []
         for number, span in enumerate(spans, 1):
             replica = self._plan.replicas[span.replica]
             facts = read_span(replica, span, self._access(replica), self._plan.cuts[replica.shard])
-            self._facts[span.number] = facts
+            self._facts.take(facts)
+            outlines.append(outline_of(facts))
             done, wrong = done + facts.bytes, wrong + facts.findings
             self._on_progress(number, done, wrong)
-        return [outline_of(self._facts[span.number]) for span in spans]
+        return outlines
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
-        replayed: list[Replayed] = []
-        violations: list[Violation] = []
-        not_judged: list[str] = []
-        for replica in self._plan.replicas:
-            try:
-                replay = begin_replay(replica)
-                for facts in self._of(replica):
-                    replay.take(facts.steps, end=ends[replica.number])
-                replay.finish()
-                replayed.append(replay.result())
-                last = max((facts.last_index for facts in self._of(replica)), default=0)
-                violations += check_files(replica, replayed[-1], last)
-            except SourceError as error:
-                not_judged.append(str(error))
-                replayed.append(Replayed(replica.number, is_known=False))
-        return replayed, violations, not_judged
+        return self._facts.replay(ends)
 
     def differing_windows(self) -> dict[int, set[int]]:
-        by_shard: dict[int, dict[int, list[WindowSum]]] = defaultdict(lambda: defaultdict(list))
-        for facts in self._facts.values():
-            replica = self._plan.replicas[facts.span.replica]
-            by_shard[replica.shard][replica.number] += facts.windows
-        return {shard: differing(sums) for shard, sums in by_shard.items()}
+        return self._facts.differing_windows()
 
     def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[DivergedRange]]:
         found: dict[int, list[DivergedRange]] = {}
@@ -99,7 +78,7 @@ class PlainEngine:
 
     def _divergences_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[DivergedRange]:
         said = [np.empty(0, SAID)]
-        for facts in self._facts.values():
+        for facts in self._facts:
             replica = self._plan.replicas[facts.span.replica]
             if replica.shard == shard and {each.window for each in facts.windows} & set(windows):
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
@@ -119,7 +98,7 @@ class PlainEngine:
         book = Book.of(part for path in histories for part in sent_in(read_history(path)))
         for each in wanted:
             replica = self._plan.replicas[each.replica]
-            for facts in self._of(replica):
+            for facts in self._facts.of(replica):
                 for messages in messages_of(replica, facts.span, self._access(replica), each):
                     book.take(messages)
         dropped = book.finish(queues, all_kept)
@@ -132,24 +111,7 @@ class PlainEngine:
         left_out: Mapping[str, int],
         out: Path | None,
     ) -> Violations:
-        found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
-        if out is not None:
-            write_violations(found, out)
-        counts = Counter(violation.kind.value for violation in found) + Counter(left_out)
-        for facts in self._facts.values():
-            replica = self._plan.replicas[facts.span.replica]
-            counts += left_out_of(facts, replica, bounds[replica.number])
-        return Violations(tuple(first_of_each_kind(found)), counts, len(found))
-
-    def _within(self, bounds: Mapping[int, LogBounds]) -> Iterator[Violation]:
-        for facts in self._facts.values():
-            replica = self._plan.replicas[facts.span.replica]
-            yield from violations_in(facts, replica, bounds[replica.number])
-
-    def _of(self, replica: LogReplica) -> Iterable[SpanFacts]:
-        """Return the spans of the replica in the order of the log."""
-        mine = (facts for facts in self._facts.values() if facts.span.replica == replica.number)
-        return sorted(mine, key=lambda facts: facts.span.begin)
+        return self._facts.violations(bounds, others, left_out, out)
 
     def _access(self, replica: LogReplica) -> Access:
         """Return the access to a replica. Each replica has its own access object, so that its connection stays

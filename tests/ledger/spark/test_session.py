@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from socket import socket
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.spark.session import SparkFailedError, SparkMissingError, failures_in_a_line, require_spark
+from ledger.spark.session import (
+    SparkFailedError,
+    SparkMissingError,
+    failures_in_a_line,
+    require_spark,
+    spark_context,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +59,33 @@ def test_a_local_worker_that_waits_while_the_session_ends_says_nothing(monkeypat
     monkeypatch.setattr(worker_daemon, "_worker_of_spark", cannot_say_why_it_ends)
     with socket() as sock:
         assert worker_daemon.worker(sock, authenticated=True) != 0, "it ends"
+
+
+CONTEXTS = """
+import sys
+from ledger.spark.session import spark_context
+
+for count in (2, 3):
+    with spark_context("test", master="local[1]", conf={"spark.python.unix.domain.socket.dir": sys.argv[1]}) as sc:
+        assert sc.parallelize(range(count), 1).map(lambda number: number).sum() == sum(range(count))
+print("both have ended")
+"""
+
+
+def test_a_context_ends_with_its_block_and_leaves_no_socket_behind() -> None:
+    """The second block starts a context of its own, although a thread of the first one may still end."""
+    with TemporaryDirectory(prefix="sockets-") as directory:  # Spark refuses the long path of `tmp_path`
+        command = [sys.executable, "-c", CONTEXTS, directory]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+        assert done.stdout == "both have ended\n", done.stderr
+        assert "Traceback" not in done.stderr
+        assert [*Path(directory).iterdir()] == []
+
+
+def test_a_context_that_runs_already_is_used_and_stays(spark: SparkSession) -> None:
+    with spark_context("test", master="local[1]") as sc:
+        assert sc is spark.sparkContext
+    assert spark.sparkContext.parallelize([1, 2], 1).sum() == 3
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger.spark.validation.span_tasks import packed_limit
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import ValidationReport
@@ -34,10 +35,17 @@ def planted(path: Path) -> tuple[list[str], list[Path], dict[int, tuple[str, Pla
     return [str(path / f"node-{node}") for node in NODES], histories, dues
 
 
-def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_tasks", [False, True])
+def test_every_plant_is_found_and_both_engines_say_the_same(
+    spark: SparkSession, tmp_path: Path, *, by_tasks: bool
+) -> None:
+    """All facts are small here, so the driver judges them. With a limit of 0, tasks judge them."""
     sources, histories, dues = planted(tmp_path)
     out = tmp_path / "out"
-    report = validate(sources, SparkEngine(spark), histories=histories, out=out, span_bytes=4096)
+    limit = (lambda _: 0) if by_tasks else packed_limit
+    engine = SparkEngine(spark.sparkContext, limit=limit)
+    report = validate(sources, engine, histories=histories, out=out, span_bytes=4096)
+    assert (out / "violations.parquet").is_dir() == by_tasks
     assert report.not_judged == ()
     shards = {shard.shard: shard for shard in report.shards}
     for shard, (name, due) in dues.items():
@@ -52,7 +60,7 @@ def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession,
 
 def test_what_is_too_much_to_be_told_is_counted_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
     source, history = write_wrong_log(tmp_path)
-    report = validate([source], SparkEngine(spark), histories=[history], span_bytes=64 << 10)
+    report = validate([source], SparkEngine(spark.sparkContext), histories=[history], span_bytes=64 << 10)
     assert verdict_of(report) == verdict_of(validate([source], PlainEngine(), histories=[history], span_bytes=64 << 10))
     assert dict(report.counts) == {kind.value: count for kind, count in COUNTS.items()}
 

@@ -97,7 +97,7 @@ def assert_valid(report: ValidationReport, *, indexes: bool) -> None:
 def test_a_running_cluster_is_valid_over_http_and_from_its_directories(
     cluster: DevCluster, history: Path, spark: SparkSession
 ) -> None:
-    for engine in (PlainEngine(), SparkEngine(spark)):
+    for engine in (PlainEngine(), SparkEngine(spark.sparkContext)):
         assert_valid(validate(urls(cluster), engine, histories=[history]), indexes=False)
     assert_valid(
         validate(directories(cluster), PlainEngine(), histories=[history], span_bytes=SPAN_BYTES), indexes=True
@@ -128,7 +128,7 @@ def test_a_stopped_cluster_is_valid_and_a_lost_message_is_not(
     cluster: DevCluster, history: Path, spark: SparkSession
 ) -> None:
     cluster.stop()
-    for engine in (PlainEngine(), SparkEngine(spark)):
+    for engine in (PlainEngine(), SparkEngine(spark.sparkContext)):
         report = validate(directories(cluster), engine, histories=[history])
         assert_valid(report, indexes=True)
         assert sum(replica.units for shard in report.shards for replica in shard.replicas) == 9 * MESSAGES
@@ -136,7 +136,7 @@ def test_a_stopped_cluster_is_valid_and_a_lost_message_is_not(
     data = bytearray(segment.read_bytes())
     data[len(data.rstrip(b"\0")) - 40] ^= 1
     segment.write_bytes(data)
-    for engine in (PlainEngine(), SparkEngine(spark)):
+    for engine in (PlainEngine(), SparkEngine(spark.sparkContext)):
         report = validate(directories(cluster), engine, histories=[history])
         assert report.status == VIOLATED
         assert {violation.source for violation in report.violations} == {directories(cluster)[0]}

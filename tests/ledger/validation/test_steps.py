@@ -154,6 +154,6 @@ def test_most_batches_are_left_out(tmp_path: Path) -> None:
     replicas, _ = open_sources([str(tmp_path / "node-1")])
     engine = PlainEngine()
     engine.read(replace(plan_of(replicas, 1 << 20), cuts={0: (60,)}))
-    steps = [step for facts in engine._facts.values() for step in facts.steps]
+    steps = [step for facts in engine._facts for step in facts.steps]
     applied = [len(step.facts) for step in steps if isinstance(step, BatchesApplied)]
     assert applied == [REMEMBERED_BATCHES, REMEMBERED_BATCHES]
