@@ -1,6 +1,6 @@
 """Runs the whole suite: it measures every target that one machine can measure, and writes the results as one page.
 
-    make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
+    make bench                      a third of an hour; BENCH=quick: six minutes; BENCH=full: 10 GiB of log
     .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
 
 The command writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Do not use the machine for

@@ -17,9 +17,9 @@ class SuiteScale:
     log_gib: float
 
 
-# A run of three minutes, which shows whether something is broken.
+# A run of six minutes, which shows whether something is broken.
 QUICK = SuiteScale("quick", rounds=1, share=0.25, seconds=2.0, log_gib=0.25)
-# A run of a quarter of an hour.
+# A run of a third of an hour.
 NORMAL = SuiteScale("normal", rounds=3, share=1.0, seconds=4.0, log_gib=2.0)
 # A run with a log of 10 GiB on each of three nodes. It needs 50 GB of disk.
 FULL = SuiteScale("full", rounds=3, share=1.0, seconds=8.0, log_gib=10.0)
