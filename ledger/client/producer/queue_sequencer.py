@@ -501,10 +501,12 @@ class QueueSequencer:
         """Return the time at which `expire` or `take` must be called next if no event comes earlier. Return None if
         no call is needed."""
         wakes = [batch.deadline for batch in self._next_to_expire()]
-        if self._halted:
+        if self._waits_its_turn:
+            pass
+        elif self._halted:
             if not self._in_flight:
                 wakes.append(self._retry_at)
-        elif not self._waits_its_turn and self._open is not None and len(self._line) < self._flight_limit():
+        elif self._open is not None and len(self._line) < self._flight_limit():
             wakes.append(self._open.linger_until)
         return min(wakes, default=None)
 

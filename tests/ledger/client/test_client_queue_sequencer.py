@@ -744,6 +744,19 @@ def test_a_sequencer_sends_nothing_before_the_batches_that_it_follows() -> None:
     assert [values(batch) for batch in second.take(6)] == [[b"later"]]
 
 
+def test_a_sequencer_that_waits_for_its_turn_after_a_refusal_needs_no_poll() -> None:
+    first, second = make_sequencer(), make_sequencer()
+    add(second, b"refused")
+    fail(second, second.take(0)[0], MessageTooLargeError("too large"))
+    add_closed(first, 1)
+    second.follow(first, lambda: None)
+    add(second, b"later")
+    assert second.take(0) == []
+    assert second.next_wake() == TIMEOUT_MS
+    acknowledge(first, first.take(0)[0])
+    assert len(second.take(0)) == 1
+
+
 def test_a_sequencer_follows_a_batch_that_timed_out_until_its_result_is_known() -> None:
     first, second = make_sequencer(), make_sequencer()
     note = add(first, b"lost")
