@@ -61,14 +61,17 @@ class ClusterClient:
         rng: random.Random,
         environment: Environment,
         shares_link: bool = False,
+        most_users: int | None = None,
     ) -> None:
         """With `shares_link`, the client shares its connections and routes with other clients of its event loop that
-        reach the same cluster in the same way."""
+        reach the same cluster in the same way: with at most `most_users` clients that have the same limit."""
         self.request_timeout_ms = request_timeout_ms
         self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
-        self.link_key = LinkKey(tuple(bootstrap_servers), client_id, environment.channel, request_timeout_ms)
+        self.link_key = LinkKey(
+            tuple(bootstrap_servers), client_id, environment.channel, request_timeout_ms, most_users
+        )
         self._shares_link = shares_link
         self.closed = False
         # The calls on a shared connection, which `close` ends. A dict, because a set has no order.

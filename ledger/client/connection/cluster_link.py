@@ -1,8 +1,9 @@
 """The link of clients to one cluster: the channels to its nodes, and the routes.
 
 Producers of one event loop that reach the same cluster in the same way share a link. So a thousand producers of a
-program have as many connections as one producer, and together they ask for routes once. Every other client has a link
-of its own.
+program have as many connections as one producer, and together they ask for routes once. Consumers without a group share
+links in the same way, at most 100 of them a link, because each of them always has a call under way. Every other client
+has a link of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -35,6 +38,8 @@ class LinkKey:
     channel: OpenChannel
     # How long a node may take to answer, before a client ends the stream.
     request_timeout_ms: int
+    # How many clients share a link; None: any number. Clients with different numbers share nothing.
+    most_users: int | None = None
 
     def open(self, address: str) -> Channel:
         return self.channel(address, self.client_id)
@@ -51,6 +56,7 @@ class ClusterLink:
         self.routes = Routes(self.connections, key.bootstrap, backoff)
         self._loop = asyncio.get_running_loop()
         self._on_ended = on_ended
+        self._most_users = key.most_users
         self._users = 0
         # The last request for routes for a new user, and when it began.
         self._asking: asyncio.Task[None] | None = None
@@ -65,6 +71,11 @@ class ClusterLink:
             self._parts[make] = make(self)
         made: T = self._parts[make]
         return made
+
+    @property
+    def is_full(self) -> bool:
+        """True if no other client can join."""
+        return self._most_users is not None and self._users >= self._most_users
 
     async def join(self) -> None:
         """Add a user, and return when the routes are known and not old. A user whose `join` fails does not `leave`.
@@ -115,13 +126,17 @@ class ClusterLinks:
         self._links: WeakValueDictionary[Hashable, ClusterLink] = WeakValueDictionary()
 
     def shared(self, key: LinkKey, backoff: Backoff) -> ClusterLink:
-        """Return the link of this event loop with this key; the routes of a new link are asked for with `backoff`."""
-        # The link keeps its loop alive, so no other loop has the same id.
-        place = (id(asyncio.get_running_loop()), key)
-        link = self._links.get(place)
-        if link is None:
-            link = self._links[place] = ClusterLink(key, backoff, lambda: self._forget(place))
-        return link
+        """Return a link of this event loop with this key, which the caller joins at once; the routes of a new link are
+        asked for with `backoff`."""
+        for number in count():
+            # The link keeps its loop alive, so no other loop has the same id.
+            place = (id(asyncio.get_running_loop()), key, number)
+            link = self._links.get(place)
+            if link is None:
+                link = self._links[place] = ClusterLink(key, backoff, partial(self._forget, place))
+            if not link.is_full:
+                return link
+        raise AssertionError("count() does not end")
 
     def _forget(self, place: Hashable) -> None:
         self._links.pop(place, None)

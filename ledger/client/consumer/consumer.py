@@ -32,12 +32,15 @@ log = logging.getLogger("ledgermq.client.consumer")
 Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")
 
+# Consumers that share connections. Each of them always has a fetch under way, and a connection carries 2,000 calls.
+_CONSUMERS_OF_A_LINK = 100
 MAX_FETCH_BYTES = 32 * 1024 * 1024
 MAX_WAIT_MS = 60_000
 
 
 class AsyncConsumer(AsyncLifetime, Generic[Received]):
-    """An asyncio client that reads the queues of topics; it reads the messages of each queue in order.
+    """An asyncio client that reads the queues of topics; it reads the messages of each queue in order. Consumers of one
+    event loop with equal settings of their connections share connections.
 
     The consumer finds new queues of its topics within 30 s, and reads them from their first message. The consumer also
     finds a topic that was deleted and created again, and reads the new topic from its first message. Unread messages
@@ -130,6 +133,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
             environment=environment,
+            shares_link=True,
+            most_users=_CONSUMERS_OF_A_LINK,
         )
         self._is_ending = False
         self._topics: dict[str, RoutedTopic] = {}
@@ -165,6 +170,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         if not self._client.started:
             return
         self._client.refuse_calls()
+        if self._topic_changed in self._client.routes.on_topic_change:
+            self._client.routes.on_topic_change.remove(self._topic_changed)
         self._news.set()
         await self._readers.close()
         await self._client.close()
@@ -314,19 +321,28 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             topic = await self._client.topic(name)
             if self._only_queues and self._only_queues[-1] >= len(topic.shards):
                 topic = await self._client.topic(name, newest=True)  # the topic may have more queues by now
-            self._topics[name] = topic
-            queues = self._queues_of(topic)
-            if isinstance(self._start_at, int):
-                starts = dict.fromkeys(queues, self._start_at)
-            elif isinstance(self._start_at, datetime):
-                times = {TopicQueue(name, queue): in_ms(self._start_at) for queue in queues}
-                starts = {place.queue: offset for place, offset in (await self._offsets_at(times)).items()}
-            else:
-                found = await list_offsets(self._client, topic, queues, node=self._settings.node)
-                latest = self._start_at == "latest"
-                starts = {queue: one.end_offset if latest else one.first_offset for queue, one in found.items()}
-            cursors += [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
+            try:
+                cursors += await self._cursors_of(topic)
+            except UnknownTopicError:  # shared routes may be a second old, and the topic was deleted since
+                newest = await self._client.topic(name, newest=True)
+                if newest.topic_id == topic.topic_id:
+                    raise
+                cursors += await self._cursors_of(newest)
         return cursors
+
+    async def _cursors_of(self, topic: RoutedTopic) -> list[tuple[Cursor, int]]:
+        self._topics[topic.name] = topic
+        queues = self._queues_of(topic)
+        if isinstance(self._start_at, int):
+            starts = dict.fromkeys(queues, self._start_at)
+        elif isinstance(self._start_at, datetime):
+            times = {TopicQueue(topic.name, queue): in_ms(self._start_at) for queue in queues}
+            starts = {place.queue: offset for place, offset in (await self._offsets_at(times)).items()}
+        else:
+            found = await list_offsets(self._client, topic, queues, node=self._settings.node)
+            latest = self._start_at == "latest"
+            starts = {queue: one.end_offset if latest else one.first_offset for queue, one in found.items()}
+        return [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
 
     def _cursor_at(self, topic: RoutedTopic, queue: int, offset: int) -> tuple[Cursor, int]:
         """Return a new cursor at this offset of the queue, and the shard of the queue."""

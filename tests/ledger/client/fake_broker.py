@@ -15,7 +15,15 @@ from typing import Any
 import grpc.aio
 
 from ledger.batch import Batch, BatchHeader
-from ledger.errors import LedgerError, NotLeaderError, OffsetBeyondEndError, SequenceGapError, TopicExistsError, to_wire
+from ledger.errors import (
+    LedgerError,
+    NotLeaderError,
+    OffsetBeyondEndError,
+    SequenceGapError,
+    TopicExistsError,
+    UnknownTopicError,
+    to_wire,
+)
 from ledger.timed import TIMED_TOPIC
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerServicer, add_BrokerServicer_to_server
@@ -177,6 +185,9 @@ class FakeBroker(BrokerServicer):
         self, request: broker_pb2.ListOffsetsRequest, context: Any
     ) -> broker_pb2.ListOffsetsResponse:
         response = broker_pb2.ListOffsetsResponse()
+        if request.topic_id not in {topic.topic_id for topic in self.cluster.topics.values()}:
+            response.error.CopyFrom(to_wire(UnknownTopicError(f"There is no topic {request.topic_id}.")))
+            return response
         for queue in request.queues:
             response.queues.add(queue=queue, end_offset=self.cluster.end(request.topic_id, queue))
         return response
