@@ -49,14 +49,11 @@ class Stage:
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
         """`warm_gib` is the memory in GiB that is touched before each run of load; see `touch_memory`."""
-        self.directory, self._console, self._warm_gib = directory, console, warm_gib
+        # Where measurements write their data. It is removed at the end of the suite.
+        self.directory = directory
+        self._console, self._warm_gib = console, warm_gib
         self._clusters = 0
         self.runs: list[SuiteRun] = []
-
-    @property
-    def directory(self) -> Path:
-        """Where measurements write their data. It is removed at the end of the suite."""
-        return self._directory
 
     def warm(self) -> None:
         touch_memory(self._warm_gib)
