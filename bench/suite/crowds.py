@@ -13,6 +13,9 @@ from bench.suite.scale import SuiteScale
 from bench.suite.stage import Running, Stage
 from cluster.bench.idle import read_process
 
+# Counts the group writes of all nodes. A node makes at most one in a turn of its event loop.
+_WRITES = "ledgermq_log_append_duration_seconds_count"
+
 
 def awaited_sends(stage: Stage, scale: SuiteScale) -> SuiteChapter:
     """Measure crowds of clients. The rows have no targets: `make bench-peers` compares them with other systems."""
@@ -27,7 +30,7 @@ def awaited_sends(stage: Stage, scale: SuiteScale) -> SuiteChapter:
             )
             costs = (
                 f"CPU for each message: client {figure('client_us'):.0f} µs, leader {figure('leader_us'):.0f} µs, "
-                f"each follower {figure('follower_us'):.0f} µs"
+                f"each follower {figure('follower_us'):.0f} µs; {figure('in_a_write'):.1f} messages in a write"
             )
             part.rows.append(TargetRow(crowd.words, "reported", told, None, costs))
     return part
@@ -36,6 +39,7 @@ def awaited_sends(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 def _measured(running: Running, crowd: Crowd, seconds: float) -> dict[str, Any]:
     leader = next(state.pid for state in running.cluster.status() if state.role == "leader" and state.pid)
     before = {pid: read_process(pid).cpu_s for pid in running.pids}
+    written = running.metric(_WRITES)
     figures = running.bench(
         crowd.words, "produce", "--by", "send", "--producers", crowd.clients, "--in-flight", crowd.clients,
         "--processes", crowd.processes, "--size", crowd.size, "--seconds", seconds,
@@ -47,6 +51,7 @@ def _measured(running: Running, crowd: Crowd, seconds: float) -> dict[str, Any]:
         "client_us": 1e6 * figures["client_cpu_s"] / max(1, figures["records"]),
         "leader_us": 1e6 * spent_s[leader] / max(1, messages),
         "follower_us": 1e6 * sum(followers) / len(followers) / max(1, messages),
+        "in_a_write": len(running.pids) * messages / max(1, running.metric(_WRITES) - written),
     }
 
 
