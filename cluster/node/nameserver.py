@@ -21,6 +21,7 @@ from cluster.node.request_guard import RequestGuard
 from cluster.node.security.certificate_proof import CertificateCredentials
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch
 from cluster.node.security.connection_limits import ConnectionLimits, Limits
+from cluster.node.security.connection_watch import ConnectionWatch
 from cluster.node.security.tls import server_credentials
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
@@ -104,7 +105,7 @@ class NameServer:
                 f"cannot listen on {self._listen}: is the port in use? Choose another address with `--listen`"
             ) from error
         await self._server.start()
-        self._limiting = asyncio.create_task(self._limits.run(), name="limits of connections")
+        self._limiting = asyncio.create_task(ConnectionWatch([self._limits]).run(), name="limits of connections")
         log.info("the name server serves %s", self._listen)
 
     async def stop(self) -> None:

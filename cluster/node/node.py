@@ -44,6 +44,7 @@ from cluster.node.request_guard import RequestGuard
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.security.access import NodeAccess, first_password
 from cluster.node.security.connection_limits import ConnectionLimits, Limits
+from cluster.node.security.connection_watch import ConnectionWatch
 from cluster.node.security.local_server import LocalServer, NotASocketError
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
@@ -227,9 +228,9 @@ class Node:
         await self._serve_http()
         await self._serve_rocketmq()
         self._shards.start()
-        self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         if self._embedded is None:  # the sockets of a user's program are not the node's
-            self._tasks.append(self._runtime.vital.spawn(self._connection_limits().run(), "connections"))
+            connections = ConnectionWatch(self._connection_limits())
+            self._tasks.append(self._runtime.vital.spawn(connections.run(), "connections"))
         watch = ClockWatch(self._shards.replicas, self._runtime, self._meters.clock_leaps)
         self._tasks.append(self._runtime.vital.spawn(watch.run(), "clocks"))
         self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._access.tasks()]
@@ -295,9 +296,10 @@ class Node:
         self._raft_service.add_shard(transport)
         return transport
 
-    def _connection_limits(self) -> ConnectionLimits:
+    def _connection_limits(self) -> list[ConnectionLimits]:
+        """Return the limits of all gRPC ports."""
         settings = self._settings
-        return ConnectionLimits(
+        own = ConnectionLimits(
             split_address(settings.listen)[1],
             Limits(settings.max_connections_per_host, settings.max_unread_bytes, settings.authentication),
             self._delivered,
@@ -306,6 +308,7 @@ class Node:
             proven=self._proven_peers,
             end_proofs=self._end_proofs,
         )
+        return [own, *(self._rocketmq.connection_limits() if self._rocketmq is not None else ())]
 
     def _proven_peers(self) -> set[str]:
         return self._access.sessions.peers() | self._identity.proofs.proven_peers()

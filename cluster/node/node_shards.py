@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from cluster.node.formation.first_voters import FirstVoters, in_turn
 from cluster.node.metrics.node_metrics import Meters
-from cluster.node.process.ticker import Ticker
+from cluster.node.process.ticker import Ticker, stride_of
 from cluster.node.replica.local_replica import LocalReplica, TransactionNeighbours
 from cluster.node.replica.removal import RemovalWatch
 from cluster.node.replica.shard_log import ShardError
@@ -68,7 +68,7 @@ class NodeShards:
         self.fetch_waiters = FetchWaiters()
         self._calls = ShardCalls(self._addresses, runtime)
         self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
-        self.deletion = TopicDeletion(self.replicas, self._calls)
+        self.deletion = TopicDeletion(self.replicas, self._calls, runtime.shared_wait_s)
         self.checkers = Checkers()
         self._neighbours = TransactionNeighbours(
             self.checkers, TransactionCalls(lambda: self.local, self._calls), self._shard_numbers
@@ -80,7 +80,13 @@ class NodeShards:
         self._settings = settings
         self._runtime = runtime
         self._on_start = on_start
-        self._ticker = Ticker(runtime.vital, settings.tick_ms, settings.heartbeat_ticks)
+        self._ticker = Ticker(
+            runtime.vital,
+            settings.tick_ms,
+            settings.heartbeat_ticks,
+            stride_of(settings.heartbeat_ticks, settings.election_ticks),
+            meters.loop_lag_seconds.observe,
+        )
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
         # Set when the shard table, or the leader of shard 0, may have changed.

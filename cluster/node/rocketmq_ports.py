@@ -114,12 +114,14 @@ class RocketmqPorts:
 
     def tasks(self) -> list[tuple[str, Coroutine[None, None, None]]]:
         """Return the tasks that run as long as the ports, with their names."""
+        return [("RocketMQ front", self.front.run())]
+
+    def connection_limits(self) -> list[ConnectionLimits]:
+        """Return the limits of the ports that are open."""
         limits = Limits(self._settings.max_connections_per_host, self._settings.max_unread_bytes)
-        found: list[tuple[str, Coroutine[None, None, None]]] = [("RocketMQ front", self.front.run())]
-        for address, delivered in self._delivered:
-            work = ConnectionLimits(split_address(address)[1], limits, delivered).run()
-            found.append(("connections of RocketMQ clients", work))
-        return found
+        return [
+            ConnectionLimits(split_address(address)[1], limits, delivered) for address, delivered in self._delivered
+        ]
 
     async def stop(self, grace_s: float) -> None:
         for server in self._servers:

@@ -17,6 +17,7 @@ from typing import Protocol
 from cluster.node.formation.first_start import GrpcIntroductions, Introductions
 from cluster.node.process.file_limit import file_limit
 from cluster.node.process.vital import Vital
+from cluster.node.process.waits import shared_wait_s
 from cluster.node.process.workers import ThreadWorker, Worker
 from cluster.node.repair.entry_source import EntrySource, GrpcEntrySource
 from ledger.client.connection.environment import PROCESS, Environment
@@ -86,6 +87,9 @@ class Runtime:
     latest_level: int = LATEST_LEVEL
     # The limit of open files of the process.
     file_limit: Callable[[], int] = file_limit
+    # Returns a wait in seconds, at most as long as the given one, that ends together with other waits of the process.
+    # Regular looks wait so, and the simulator leaves each wait as it is.
+    shared_wait_s: Callable[[float], float] = shared_wait_s
     # Runs the work whose failure ends the node.
     vital: Vital = field(default_factory=Vital)
 

@@ -469,6 +469,7 @@ class StackNode:
             boot_id=lambda: f"boot {self.boots}",
             client=self._shared.environment(life, self.node, self._chance),
             file_limit=lambda: FILES,
+            shared_wait_s=lambda wait_s: wait_s,
             vital=self.vital,
         )
 

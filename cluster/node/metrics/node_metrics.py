@@ -7,8 +7,6 @@ number of values.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, ProcessCollector
@@ -19,8 +17,6 @@ from ledger.broker.label_names import LabelNames
 from ledger.broker.rpc.inspection import Traffic
 from ledger.version import VERSION
 from store import CommitLog, DiskUsage, EntryDraft, Header, Readable
-
-LAG_PROBE_S = 0.1
 
 MESSAGES_IN = counter(
     "ledgermq_messages_in_total", "Messages of producers committed while this node led.", ["topic"], TOPICS
@@ -173,13 +169,6 @@ class Meters:
     def used_part_of_disk(self) -> float:
         """Return the used part of the log's disk, from 0 to 1."""
         return next((sample.value for family in self.disk_use_ratio.collect() for sample in family.samples), 0.0)
-
-    async def probe_loop_lag(self) -> None:
-        """Measure how late the event loop wakes this task, until the task is cancelled."""
-        while True:
-            due = time.perf_counter() + LAG_PROBE_S
-            await asyncio.sleep(LAG_PROBE_S)
-            self.loop_lag_seconds.observe(max(0.0, time.perf_counter() - due))
 
 
 class MeasuredLog(CommitLog):

@@ -51,6 +51,7 @@ class ClockWatch:
     def __init__(self, replicas: Iterable[BrokerReplica], runtime: Runtime, leaps: Counter) -> None:
         self._replicas = replicas
         self._wall_ms, self._steady_ms = runtime.now_ms, runtime.monotonic_ms
+        self._shared_wait_s = runtime.shared_wait_s
         self._leaps = leaps
         self._difference = self._wall_ms() - self._steady_ms()
         self._wrong = WrongClocks()
@@ -58,7 +59,7 @@ class ClockWatch:
     async def run(self) -> None:
         while True:
             self.look()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._shared_wait_s(LOOK_S))
 
     def look(self) -> None:
         """Make one look."""

@@ -11,20 +11,34 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 
 from cluster.node.process.vital import Vital
 
 Tick = Callable[[], None]
+_WAKES_OF_A_TIMEOUT = 5
 
 
 class Ticker:
-    """Calls all added functions every `tick_ms` milliseconds, from the first `add` to `stop`. `beat` is the number
-    of ticks between two heartbeats."""
+    """Calls all added functions once for each `tick_ms` milliseconds, from the first `add` to `stop`. `beat` is the
+    number of ticks between two heartbeats."""
 
-    def __init__(self, vital: Vital, tick_ms: int, beat: int) -> None:
+    def __init__(
+        self,
+        vital: Vital,
+        tick_ms: int,
+        beat: int,
+        stride: int = 1,
+        on_lag: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        """The ticker wakes every `stride` ticks, and then calls each function so many times: an idle node uses most of
+        its processor time for wakes. `on_lag` is called at each wake with the time in seconds by which the event loop
+        woke the ticker too late."""
+        self._stride = stride
+        self._on_lag = on_lag
         self._vital = vital
-        self._tick_s = tick_ms / 1000
+        self._pause_s = tick_ms * stride / 1000
         self._beat = beat
         self._ticks: list[Tick] = []
         self._joining: list[Tick] = []
@@ -48,9 +62,18 @@ class Ticker:
 
     async def _run(self) -> None:
         for number in itertools.count():
-            await asyncio.sleep(self._tick_s)
+            if number % self._stride == 0:
+                due_s = time.perf_counter() + self._pause_s
+                await asyncio.sleep(self._pause_s)
+                self._on_lag(max(0.0, time.perf_counter() - due_s))
             if number % self._beat == 0:
                 self._ticks += self._joining
                 self._joining.clear()
             for tick in [*self._ticks]:
                 tick()
+
+
+def stride_of(heartbeat_ticks: int, election_ticks: int) -> int:
+    """Return how many ticks may pass between two wakes of a ticker. All heartbeats are sent in time, and an election
+    timeout has at least five wakes, so that the nodes seldom stand for election at the same time."""
+    return max(1, min(heartbeat_ticks, election_ticks // _WAKES_OF_A_TIMEOUT))

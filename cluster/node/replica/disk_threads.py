@@ -70,6 +70,7 @@ class DiskThreads:
         self._on_trusted = on_trusted
         self._vital = runtime.vital
         self._monotonic_ms = runtime.monotonic_ms
+        self._shared_wait_s = runtime.shared_wait_s
         self._vote_thread = runtime.worker("votes")
         self._flush_thread = runtime.worker("flush")
         self._segment_thread = runtime.worker("segments")
@@ -187,7 +188,7 @@ class DiskThreads:
         """Flush the log when the flush schedule says so, and prepare the next segment before the log needs it."""
         while True:
             self._prepare_next()
-            await asyncio.sleep(self._schedule.interval_ms / 1000)
+            await asyncio.sleep(self._shared_wait_s(self._schedule.interval_ms / 1000))
             since_ms = self._monotonic_ms() - self._flush_began_ms
             due = self._log.segments.dirty and self._schedule.is_due(self._log.segments.dirty_bytes, since_ms)
             if due or self._waiting:

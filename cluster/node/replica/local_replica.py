@@ -119,7 +119,9 @@ class LocalReplica:
         transport = builder.transport(replica)
         driver = builder.driver(replica, threads, transport)
         vital = self._node.runtime.vital
-        coordinator = Coordinator(replica, self._node.runtime.monotonic_ms, vital.spawn)
+        coordinator = Coordinator(
+            replica, self._node.runtime.monotonic_ms, vital.spawn, self._node.runtime.shared_wait_s
+        )
         upkeep = ReplicaUpkeep(self.number, self._node, self._opening, replica, threads)
         turns = LeaseTurns(replica, self._node.runtime.monotonic_ms)
         consumption = ShardConsumption(
@@ -156,6 +158,7 @@ class LocalReplica:
                 settings.transaction_checks,
                 settings.transaction_max_hours * 3600,
             ),
+            self._node.runtime.shared_wait_s,
         )
 
     def retire(self) -> None:

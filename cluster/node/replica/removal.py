@@ -43,7 +43,7 @@ class RemovalWatch:
     async def run(self) -> None:
         """Return after this node was removed from the shard and its replica sends no more Raft messages."""
         while True:
-            await asyncio.sleep(self._look_s)
+            await asyncio.sleep(self._runtime.shared_wait_s(self._look_s))
             replica = self._shard.replica
             if replica is not None and await self._is_removed(replica):
                 log.error("%s", not_a_member(self._shard.number, replica.membership, self._settings))

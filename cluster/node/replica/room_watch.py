@@ -48,9 +48,11 @@ class RoomWatch:
         disk: Disk,
         path: Path,
         on_disk_use: Callable[[DiskUsage], None],
+        shared_wait_s: Callable[[float], float] = float,
     ) -> None:
         """`path` is the directory of the log, and `segment_bytes` the size of its segments. `on_disk_use` is called at
-        each look with the use of the log's disk."""
+        each look with the use of the log's disk. `shared_wait_s` is that of `Runtime`."""
+        self._shared_wait_s = shared_wait_s
         self._replica = replica
         self._limits = limits
         self._segment_bytes = segment_bytes
@@ -69,7 +71,8 @@ class RoomWatch:
     async def run(self) -> None:
         while True:
             self.look()
-            await asyncio.sleep(min(self._look_s, LOOK_WHILE_REFUSING_S) if self._replica.no_room else self._look_s)
+            wait_s = min(self._look_s, LOOK_WHILE_REFUSING_S) if self._replica.no_room else self._look_s
+            await asyncio.sleep(self._shared_wait_s(wait_s))
 
     def look(self) -> DiskUse:
         """Make one look, and return how full the disk is. If the use cannot be read, the disk counts as empty."""

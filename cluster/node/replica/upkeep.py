@@ -78,7 +78,7 @@ class ReplicaUpkeep:
 
     async def _keep_checkpoints(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_S)
+            await asyncio.sleep(self._node.runtime.shared_wait_s(INTERVAL_S))
             draft = self._checkpoints.draft(self._replica)
             if draft is not None:
                 await self._threads.beside(partial(self._checkpoints.write, draft, self._files.opened.log.sync))
@@ -93,6 +93,7 @@ class ReplicaUpkeep:
             node.disk,
             node.directory.log_directory(self._number),
             node.meters.disk_used,
+            node.runtime.shared_wait_s,
         )
 
     def _retention(self, room: RoomWatch) -> RetentionWatch:

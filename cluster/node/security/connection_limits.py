@@ -4,8 +4,8 @@ connections that fill the memory.
 gRPC limits the number of connections of a server (`server_options`). It tells neither which connections are open nor
 how many bytes of incomplete requests it holds. Without a limit for each host, one host could take all connections, and
 a hundred streams with a large request each could take all memory. Therefore `ConnectionLimits` looks at the sockets of
-this process several times a second, and shuts a socket down. gRPC then ends the connection as if the caller had ended
-it.
+this process several times a second (`connection_watch.py`), and shuts a socket down. gRPC then ends the connection as
+if the caller had ended it.
 
     sockets of this process ─> of the gRPC port ─> within all limits? ─> otherwise shut down
 
@@ -17,7 +17,6 @@ The connections of proven nodes do not count, so that callers on the host of a n
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -28,14 +27,11 @@ from dataclasses import dataclass
 
 from cluster.node.delivered import Delivered
 from cluster.node.places import host_of
-from cluster.node.process.sockets import Traffic, opened, shut_down, sockets_of_this_process, traffic_of
+from cluster.node.process.sockets import Traffic, opened, shut_down, traffic_of
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.connections")
 
-# The pause between two looks, and the share of the time that looks may take.
-PAUSE_S = 0.1
-_SHARE = 0.05
 # A connection on which nobody has proven who it is after this time is ended, if the node asks for proofs.
 UNPROVEN_S = 30.0
 
@@ -96,7 +92,6 @@ class ConnectionLimits:
         self._end_proofs = end_proofs
         self._monotonic_s = monotonic_s
         self._log = RareLog(log)
-        self._failed_log = RareLog(log)
         # A file descriptor of each socket of this process, by the inode of the socket.
         self._sockets: Mapping[int, int] = {}
         # The connections of the port by the inode of their sockets, the oldest first.
@@ -107,23 +102,10 @@ class ConnectionLimits:
         # The inodes of the other sockets of this process.
         self._others: set[int] = set()
 
-    async def run(self) -> None:
-        """Check until cancelled."""
-        took_s = 0.0
-        while True:
-            await asyncio.sleep(max(PAUSE_S, took_s / _SHARE))
-            began_s = self._monotonic_s()
-            try:
-                await asyncio.to_thread(self.look)
-            except OSError as error:  # for example no free file descriptor
-                self._failed_log.warning("cannot look at the connections: %s", error.strerror)
-            else:
-                self.judge()
-            took_s = self._monotonic_s() - began_s
-
-    def look(self) -> None:
-        """Find the connections, and what each has brought. A thread may call `look` while nobody calls `judge`."""
-        self._sockets = sockets = sockets_of_this_process()
+    def look(self, sockets: Mapping[int, int]) -> None:
+        """Find the connections, and what each has brought. `sockets` has a file descriptor of each socket of this
+        process, by the inode of the socket. A thread may call `look` while nobody calls `judge`."""
+        self._sockets = sockets
         self._connections = {inode: each for inode, each in self._connections.items() if inode in sockets}
         self._others &= sockets.keys()
         for inode, descriptor in sockets.items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.replicas import Replicas
@@ -32,7 +32,11 @@ class TopicDeletion:
     """Deletes topics in shard 0 and in the shards of their queues. Run the method `run` as a task as long as the
     node runs."""
 
-    def __init__(self, replicas: Replicas, leaders: OtherLeaders) -> None:
+    def __init__(
+        self, replicas: Replicas, leaders: OtherLeaders, shared_wait_s: Callable[[float], float] = float
+    ) -> None:
+        """`shared_wait_s` is that of the node's runtime: it may make a regular wait a little shorter."""
+        self._shared_wait_s = shared_wait_s
         self._replicas = replicas
         self._leaders = leaders
         # By shard: the versions of shard 0's topics and of the shard's topics, and the term, at the last check that
@@ -67,7 +71,7 @@ class TopicDeletion:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._shared_wait_s(LOOK_S))
             for replica in self._replicas:
                 if replica.shard != TOPICS_SHARD:
                     await self._look(replica)

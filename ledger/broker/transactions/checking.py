@@ -65,8 +65,11 @@ class TransactionChecks:
         finder: HalfFinder,
         monotonic_s: Callable[[], float],
         settings: CheckSettings,
+        shared_wait_s: Callable[[float], float] = float,
     ) -> None:
-        """`monotonic_s` is a clock in seconds."""
+        """`monotonic_s` is a clock in seconds. `shared_wait_s` is that of the node's runtime: it may make a regular
+        wait a little shorter."""
+        self._shared_wait_s = shared_wait_s
         self._replica = replica
         self._ends = ends
         self._settling = settling
@@ -87,7 +90,7 @@ class TransactionChecks:
         """Check transactions until the task is cancelled."""
         try:
             while True:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(self._shared_wait_s(LOOK_S))
                 if self._replica.knows_the_end:
                     self._look()
                 else:

@@ -26,15 +26,17 @@ class ShardTransactions:
         shards: Callable[[], list[int]],
         monotonic_s: Callable[[], float],
         settings: CheckSettings,
+        shared_wait_s: Callable[[float], float] = float,
     ) -> None:
-        """`shards()` returns the numbers of all shards. `monotonic_s` is a clock in seconds."""
+        """`shards()` returns the numbers of all shards. `monotonic_s` is a clock in seconds. `shared_wait_s` is that of
+        the node's runtime: it may make a regular wait a little shorter."""
         self.replica = replica
         self.ends = TransactionEnds(replica)
-        self.settling = HalfSettling(replica, others, monotonic_s)
+        self.settling = HalfSettling(replica, others, monotonic_s, shared_wait_s)
         self.answers = ShardAnswers(replica, self.settling)
         self.finder = HalfFinder(replica, others, shards)
         self._checks = TransactionChecks(
-            replica, self.ends, self.settling, checkers, self.finder, monotonic_s, settings
+            replica, self.ends, self.settling, checkers, self.finder, monotonic_s, settings, shared_wait_s
         )
         self.ends.on_commit = self.settling.look_soon
         replica.on_transaction_news = self.settling.look_soon

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import struct
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -14,6 +13,7 @@ import pytest
 from grpc import aio
 
 from cluster.node.delivered import Delivered
+from cluster.node.process.sockets import sockets_of_this_process
 from cluster.node.security.connection_limits import UNPROVEN_S, ConnectionLimits, Limits
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -21,7 +21,7 @@ from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.half_requests import half_request
 from tests.cluster.ports import free_base_port
-from tests.cluster.waiter import eventually, until
+from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
 
@@ -81,7 +81,7 @@ class Port:
         return connection, f"ipv4:{host}:{port}"
 
     def check(self) -> None:
-        self.limits.look()
+        self.limits.look(sockets_of_this_process())
         self.limits.judge()
 
 
@@ -259,20 +259,3 @@ async def test_a_node_has_room_again_when_connections_end(make_fleet: MakeFleet,
                 return False
 
     await eventually(is_served, "the node has room again")
-
-
-async def test_a_process_without_a_free_descriptor_looks_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = 0
-
-    def fail() -> dict[int, int]:
-        nonlocal looks
-        looks += 1
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr("cluster.node.security.connection_limits.sockets_of_this_process", fail)
-    monkeypatch.setattr("cluster.node.security.connection_limits.PAUSE_S", 0.001)
-    limits = ConnectionLimits(1, Limits(3, UNREAD_BYTES), Delivered())
-    running = asyncio.create_task(limits.run())
-    await until(lambda: looks >= 2, "it has looked twice")
-    assert not running.done()
-    running.cancel()

@@ -29,7 +29,7 @@ class Clocks:
 
     def watch(self) -> tuple[ClockWatch, Counter]:
         leaps = Counter("leaps", "Leaps.", registry=CollectorRegistry())
-        runtime: Any = SimpleNamespace(now_ms=lambda: self.wall, monotonic_ms=lambda: self.steady)
+        runtime: Any = SimpleNamespace(now_ms=lambda: self.wall, monotonic_ms=lambda: self.steady, shared_wait_s=float)
         replica: Any = SimpleNamespace(driver=self)
         return ClockWatch([replica], runtime, leaps), leaps
 
