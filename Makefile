@@ -15,6 +15,7 @@ IMAGE ?= ledgermq:dev
 CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
 BENCH ?= normal
+GROWING ?= full
 LONG ?=
 PYTHONS ?=
 PEERS ?=
@@ -22,7 +23,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs metrics-page dashboards dist pythons sim chaos mutants gates fuzz kills bench bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs metrics-page dashboards dist pythons sim chaos mutants gates fuzz kills bench bench-growing bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,6 +91,9 @@ pythons: $(VENV)/.test ## test the wheel with each Python from 3.11 on that is i
 
 bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
 	$(BIN)/python -m bench.run --scale $(BENCH) $(if $(LONG),--long $(LONG))
+
+bench-growing: $(VENV)/.chaos ## connections, queues, shards and log grow: memory, rates and plots (GROWING=quick|full)
+	$(BIN)/python -m bench.run_growing --scale $(GROWING)
 
 bench-features: $(VENV)/.server ## delivery times, transactions, shared groups: each figure beside its target (ONLY="shared rate")
 	$(BIN)/python -m bench.run_features $(if $(ONLY),--only $(ONLY))

@@ -55,7 +55,8 @@ def measure(directory: Path, queues: int) -> QueueFigures:
         node = cluster.node(1)
         empty_mb = beside_log_mb(node)
         started = time.perf_counter()
-        uvloop.run(send(node.address, queues))
+        uvloop.run(create(node.address, queues))
+        uvloop.run(send(node.address, queues, MESSAGES))
         taken_s = time.perf_counter() - started
         wait_for_change(checkpoint_of(node))
         status = Path(f"/proc/{node.pid}/status").read_text()
@@ -67,23 +68,27 @@ def measure(directory: Path, queues: int) -> QueueFigures:
         )
 
 
-async def send(bootstrap: str, queues: int) -> None:
-    """Send the same number of messages to each queue, in batches that go to the queues in turn."""
-    async with AsyncAdmin(bootstrap) as admin, AsyncProducer(bootstrap) as producer:
+async def create(bootstrap: str, queues: int) -> None:
+    async with AsyncAdmin(bootstrap) as admin:
         for first in range(0, queues, QUEUES_PER_TOPIC):
             await admin.create_topic(topic_of(first), queues=min(QUEUES_PER_TOPIC, queues))
+
+
+async def send(bootstrap: str, queues: int, messages: int) -> None:
+    """Send the same number of messages to each queue, in batches that go to the queues in turn."""
+    async with AsyncProducer(bootstrap) as producer:
         values = same_size_payloads(Random(), BATCH_MESSAGES, MESSAGE_BYTES)
 
         async def send_batch(turn: tuple[int, int]) -> None:
             number, queue = turn
             await producer.send_many(topic_of(queue), values, key=f"key {number}", queue=queue % QUEUES_PER_TOPIC)
 
-        await keep_in_flight(send_batch, turns(queues), AT_A_TIME)
+        await keep_in_flight(send_batch, turns(queues, messages), AT_A_TIME)
 
 
-def turns(queues: int) -> Iterator[tuple[int, int]]:
+def turns(queues: int, messages: int) -> Iterator[tuple[int, int]]:
     """Return pairs: the number of a batch, and the queue of that batch."""
-    return ((number, number % queues) for number in range(MESSAGES // BATCH_MESSAGES))
+    return ((number, number % queues) for number in range(messages // BATCH_MESSAGES))
 
 
 def topic_of(queue: int) -> str:

@@ -23,7 +23,7 @@ from bench.local_cluster import fresh_cluster
 from bench.suite.machine import touch_memory
 from bench.suite.rows import SuiteRun
 from cluster.bench.idle import read_process
-from cluster.local.launcher import Launcher
+from cluster.local.processes import DevCluster
 from cluster.process_use import private_bytes
 from ledger.client.connection.security import PROFILE_FILE_VARIABLE
 
@@ -62,11 +62,17 @@ class Stage:
         self._console.print(sentence, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def cluster(self, nodes: int = 3, *, flush: str = "async", secure: bool = False) -> Iterator[Running]:
-        """Start a new cluster, and remove it when the `with` block ends. `secure`: with TLS and authentication."""
+    def cluster(
+        self, nodes: int = 3, *, flush: str = "async", secure: bool = False, shards: int = 1
+    ) -> Iterator[Running]:
+        """Start a new cluster, and remove it when the `with` block ends. `secure`: with TLS and authentication. A
+        cluster with several shards has smaller segments."""
         self._clusters += 1
         directory = self.directory / f"cluster-{self._clusters}"
-        with fresh_cluster(directory, nodes, flush=flush, segment_bytes=SEGMENT_BYTES, secure=secure) as cluster:
+        segment_bytes = SEGMENT_BYTES if shards == 1 else None
+        with fresh_cluster(
+            directory, nodes, flush=flush, shards=shards, segment_bytes=segment_bytes, secure=secure
+        ) as cluster:
             yield Running(self, cluster, tuple(state.pid for state in cluster.status() if state.pid is not None))
 
     def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
@@ -88,7 +94,7 @@ class Running:
     """A running cluster against which the suite runs `ledgermq bench`."""
 
     stage: Stage
-    cluster: Launcher
+    cluster: DevCluster
     # The pids of the nodes, so that no request is needed during a measurement.
     pids: tuple[int, ...]
 
