@@ -3,6 +3,7 @@ message systems. To measure a single running cluster, use the command `ledgermq 
 
     run.py            the suite: every target of docs/performance-notes.md, as one page (suite/)
     run_features.py   delivery times, transactions and shared groups: each figure and its target, as one table
+    run_growing.py    connections, queues, shards and the log grow: costs and plots (growing/)
     run_peers.py      ledgermq and other message brokers on the same machine (peers/)
     store/            the store alone
     node/             single nodes
