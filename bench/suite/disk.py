@@ -27,8 +27,8 @@ FLUSHES = "ledgermq_log_flush_duration_seconds"
 # So many sends that throughput need not fall while each of them waits for a slow disk.
 MANY_IN_FLIGHT = 16_000
 DELAYS_MS = (5, 20)
-# By how many fsyncs a send takes longer: its own fsync; under load, also the one that runs when the send arrives.
-MOST_FSYNCS, MOST_FSYNCS_LOADED = 1.5, 2.0
+# By how many fsyncs a send may take longer. It needs one; under load two, with the one that runs when it arrives.
+MOST_FSYNCS, MOST_FSYNCS_LOADED = 1.5, 2.3
 LEAST_KEPT = 0.8
 # Each run with slow disks lasts so long; there are many.
 SLOW_RUN_S = 2.0

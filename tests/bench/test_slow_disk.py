@@ -19,8 +19,9 @@ from ledgermq import AsyncAdmin, AsyncProducer
 
 pytestmark = pytest.mark.real
 
-DELAY_MS = 20.0
-SENDS = 20
+# Long, so that the test also passes on a busy machine.
+DELAY_MS = 100.0
+SENDS = 10
 # A program that syncs a file with each of the two calls after each line of its input, and prints how long each took.
 SYNCS = """
 import os, sys, time
