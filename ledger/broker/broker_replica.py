@@ -405,12 +405,12 @@ class BrokerReplica:
                 return appended
             case RepeatResult() | AwaitFirst():
                 return self._repeated(decision)
-            case Refuse(kind) if kind is RepeatedMessagesError:
-                return self._refused_surely(decision)
-            case Refuse(kind) if kind is UnsupportedBatchError:
-                places = places_above(batch, header, self.state.feature_level)
-                raise self._refused(replace(decision, places=tuple(places)).error())
-            case Refuse():
+            case Refuse(kind):
+                if kind is UnsupportedBatchError:
+                    places = places_above(batch, header, self.state.feature_level)
+                    decision = replace(decision, places=tuple(places))
+                if kind is RepeatedMessagesError or decision.places:
+                    return self._refused_surely(decision)
                 raise self._refused(decision.error())
             case Unavailable(obstacle):
                 raise self._refused(self.refusal(obstacle)) from obstacle

@@ -34,6 +34,8 @@ import click
 from cluster.allocator import keep_large_buffers
 from cluster.cli import ledgermq
 from cluster.grpc_engine import prefer_older_engine
+from cluster.local.node_process import StartedProcess
+from cluster.local.node_process import start_detached as start_anew
 from ledgermq.__main__ import main
 
 _LEDGERMQ = [sys.executable, "-m", "ledgermq"]
@@ -140,8 +142,11 @@ def prepared() -> PreparedProcess:
     return PreparedProcess()
 
 
-def start_detached(command: Sequence[str], directory: Path, output: BinaryIO) -> ForkedProcess:
-    """Start `python -m ledgermq ...` as `cluster.local.node_process.start_detached` does, but fork the process."""
+def start_detached(command: Sequence[str], directory: Path, output: BinaryIO) -> StartedProcess:
+    """Start `python -m ledgermq ...` as `cluster.local.node_process.start_detached` does, but fork the process, unless
+    it must preload a library."""
+    if "LD_PRELOAD" in os.environ:
+        return start_anew(command, directory, output)
     assert command[: len(_LEDGERMQ)] == _LEDGERMQ
     with open(os.devnull, "rb") as nothing:
         streams = [nothing.fileno(), output.fileno(), output.fileno()]

@@ -194,7 +194,7 @@ class ProduceDecisions:
             if isinstance(verdict, Accept):
                 check_level(columns, state.feature_level, may_rise=may_rise)
                 target = state.topics.get(target_topic(batch.topic_id, timed, half))
-                check_type(target, topic_type, timed, half, without_key=without_key)
+                check_type(target, topic_type, timed, half, batch.count, without_key)
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
             if half is not None and isinstance(verdict, Accept):

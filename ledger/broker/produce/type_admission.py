@@ -53,11 +53,11 @@ def check_type(
     topic_type: TopicType,
     timed: TimedColumn | None,
     half: HalfColumn | None,
-    *,
+    count: int,
     without_key: Sequence[int],
 ) -> None:
-    """Raise InvalidArgumentError if a topic of this type does not take the messages of a batch. `without_key` are the
-    places of those that have no key. The error has them too if they are the reason."""
+    """Raise InvalidArgumentError if a topic of this type does not take the `count` messages of a batch. `without_key`
+    are the places of those that have no key. The error has them if they are the reason, and not all messages."""
     allowed = _ALLOWED.get(topic_type)
     if topic is None or allowed is None:
         return
@@ -72,5 +72,5 @@ def check_type(
         raise InvalidArgumentError(
             f"topic {topic.name!r} has the type fifo, and a message has no key: messages with one key are handled in "
             "their order, so give each message a key",
-            places=without_key,
+            places=without_key if len(without_key) < count else (),
         )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from weakref import WeakSet
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_link import ClusterLink
@@ -34,7 +35,7 @@ from ledger.client.producer.topic_queue_selector import TopicQueueSelector
 from ledger.errors import DeliveryTimeoutError, LedgerError
 from ledger.timed import WaitingMessages
 
-# If more sequencers than this are kept, those of a topic without unfinished messages make room for those of a new one.
+# If more sequencers than this are kept, topics without unfinished messages make room for new ones.
 MAX_QUEUES = 10_000
 
 
@@ -114,31 +115,38 @@ class CommonSender:
         known = self._topics.get(own.topic_id)
         if known is not None and known.queues >= own.queues:
             return known
+        new = own.queues - (0 if known is None else known.queues)
+        self._make_room(new, but=own.topic_id)
+        self._queues += new
+        producer_id = self._new_producer_id()
+        like = (own.sequencer(queue) for queue in range(own.queues - new, own.queues))
+        sequencers = [self._sequencer(each, own.topic, producer_id) for each in like]
         if known is None:
-            known = self._topics[own.topic_id] = self._new(own)
+            known = self._topics[own.topic_id] = TopicQueueSelector(
+                own.topic, own.topic_id, sequencers, own.current, self.sender.is_available
+            )
         else:
-            self._queues += own.queues - known.queues
-            known.extend(self._sequencers(own, known.queues, known.sequencer(0).producer_id))
+            known.extend(sequencers)
         return known
 
-    def forget(self, topic_id: int) -> None:
-        """Forget the sequencers of a topic. If it has unfinished batches, they keep these sequencers."""
-        forgotten = self._topics.pop(topic_id, None)
-        self._queues -= 0 if forgotten is None else forgotten.queues
+    def replace(self, fenced: QueueSequencer) -> QueueSequencer:
+        """Replace a sequencer that refuses every piece, because another program used its producer id."""
+        known = self._topics[fenced.topic_id]
+        new = self._sequencer(fenced, known.topic, self._new_producer_id())
+        new.follow(fenced, self.sender.resume)
+        known.replace(fenced.queue, new)
+        return new
 
-    def _new(self, own: TopicQueueSelector) -> TopicQueueSelector:
-        if self._queues + own.queues > MAX_QUEUES:
-            idle = next((topic_id for topic_id, known in self._topics.items() if known.is_idle), None)
-            if idle is not None:
-                self.forget(idle)
-        self._queues += own.queues
-        sequencers = self._sequencers(own, 0, self._new_producer_id())
-        return TopicQueueSelector(own.topic, own.topic_id, sequencers, own.current, self.sender.is_available)
+    def _make_room(self, queues: int, but: int) -> None:
+        """Forget topics without unfinished messages, except the topic `but`, until there is room for so many queues, or
+        there is no such topic."""
+        idle = (topic_id for topic_id, known in list(self._topics.items()) if topic_id != but and known.is_idle)
+        while self._queues + queues > MAX_QUEUES and (topic_id := next(idle, None)) is not None:
+            self._queues -= self._topics.pop(topic_id).queues
 
-    def _sequencers(self, own: TopicQueueSelector, first: int, producer_id: int) -> list[QueueSequencer]:
+    def _sequencer(self, like: QueueSequencer, topic: str, producer_id: int) -> QueueSequencer:
         delivery = replace(self._delivery, producer_id=producer_id)
-        like = (own.sequencer(queue) for queue in range(first, own.queues))
-        return [self._accumulator.lane(own.topic_id, each.queue, each.shard, own.topic, delivery) for each in like]
+        return self._accumulator.lane(like.topic_id, like.queue, like.shard, topic, delivery)
 
 
 class CommonMessages:
@@ -154,9 +162,9 @@ class CommonMessages:
         self._small_bytes, self._most_bytes = delivery.small_bytes, delivery.common_bytes
         self._resume = resume
         # Where the next small message goes. While it is False, the producer has batches of its own under way.
-        self._is_used = True
+        self._goes_common = True
         # The own sequencers that follow the common ones since the last change to own batches.
-        self._following: set[QueueSequencer] = set()
+        self._following = WeakSet[QueueSequencer]()
         # The receipts of messages without a result. A dict, because a set has no order.
         self._owed: dict[_CommonReceipt, None] = {}
         self._some_ended = asyncio.Event()
@@ -166,17 +174,21 @@ class CommonMessages:
         """The last error of a common batch without a result."""
         return self._common.trouble
 
-    def takes(self, piece: Piece, close: bool) -> bool:
-        """Return True if a piece goes in a common batch. The buffer's used bytes include the piece. `close` says that
-        its batch has no later messages."""
-        small = len(piece.values) == 1 and piece.size <= self._small_bytes and not close
-        if self._is_used:
-            self._is_used = small and self._buffer.used <= self._most_bytes
-            if not self._is_used:
+    def goes_there(self, piece: Piece, close: bool) -> bool:
+        """Decide whether a piece goes in a common batch. The buffer's used bytes include the piece. `close` says that
+        its batch has no later messages.
+
+        A message with an id or with look-up keys goes in an own batch. Brokers can refuse such a message for a while,
+        and only messages with ids can share a batch with it."""
+        is_plain = piece.message_id is None and not piece.look_up_keys
+        small = is_plain and len(piece.values) == 1 and piece.size <= self._small_bytes and not close
+        if self._goes_common:
+            self._goes_common = small and self._buffer.used <= self._most_bytes
+            if not self._goes_common:
                 self._following.clear()
         elif small and self._buffer.used == piece.size:
-            self._is_used = True
-        return self._is_used
+            self._goes_common = True
+        return self._goes_common
 
     def sequencers(self, own: TopicQueueSelector) -> TopicQueueSelector:
         """Return the common sequencers of the topic of `own`, the sequencers of the producer."""
@@ -188,10 +200,9 @@ class CommonMessages:
         self._owed[receipt] = None
         self._common.sender.add(sequencer, piece, False)
 
-    def forget(self, topic_id: int) -> None:
-        """Forget the common sequencers of a topic, which refuse every piece because another program used their producer
-        id. New ones have another id."""
-        self._common.forget(topic_id)
+    def replace(self, fenced: QueueSequencer) -> QueueSequencer:
+        """Replace a common sequencer that refuses every piece, because another program used its producer id."""
+        return self._common.replace(fenced)
 
     def go_before(self, own: QueueSequencer) -> None:
         """Let the messages that are in common batches go before those that `own`, a sequencer of this producer, gets
@@ -213,7 +224,14 @@ class CommonMessages:
 
     async def leave(self) -> None:
         """Fail all messages without a result, which may be sent later, and leave the common sender."""
-        for receipt in list(self._owed):
+        try:
+            for receipt in list(self._owed):
+                self._give_up(receipt)
+        finally:
+            await self._common.leave()
+
+    def _give_up(self, receipt: _CommonReceipt) -> None:
+        try:
             receipt.failed(
                 DeliveryTimeoutError(
                     "The producer was closed before this message was acknowledged. It may be in its queue now or "
@@ -221,9 +239,11 @@ class CommonMessages:
                     maybe_committed=True,
                 )
             )
-        await self._common.leave()
+        except Exception as error:  # the other receipts get their results
+            context = {"message": "a program cannot take the result of a send", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
-    def _ends(self, receipt: _CommonReceipt) -> bool:
+    def _finish(self, receipt: _CommonReceipt) -> bool:
         """Record that the program gets a result. Return False if it has one."""
         if receipt not in self._owed:
             return False
@@ -244,12 +264,12 @@ class _CommonReceipt:
         self.size = size
 
     def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
-        if self._messages._ends(self):
+        if self._messages._finish(self):
             self._inner.acknowledged(queue, first_offset, count, answer)
 
     def scheduled(self, queue: int, waiting: WaitingMessages, answer: Acknowledged) -> None:
         raise NotImplementedError("messages with delivery times are in no common batch")
 
     def failed(self, error: LedgerError) -> None:
-        if self._messages._ends(self):
+        if self._messages._finish(self):
             self._inner.failed(error)

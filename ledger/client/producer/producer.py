@@ -262,12 +262,19 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                     await self.flush()
         finally:
             self._client.refuse_calls()
-            self._buffer.close()
-            await self._queue_selection.close()
-            await self._timed_selection.close()
-            await self._half_selection.close()
-            await self._transactions.stop()
+            # A caller that gives up does not leave half of it open.
+            self._ending = self._loop.create_task(self._end(), name="end of a producer")
+            await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        self._buffer.close()
+        await self._queue_selection.close()
+        await self._timed_selection.close()
+        await self._half_selection.close()
+        await self._transactions.stop()
+        try:
             await self._sender.close()
+        finally:
             if self._common is not None:
                 await self._common.leave()
             if self._recorder is not None:

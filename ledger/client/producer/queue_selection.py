@@ -120,11 +120,10 @@ class QueueSelection:
             key = piece.message_id if piece.key is None else piece.key
             piece.bound = queue is not None or key is not None
             common = self._common
-            if common is not None and common.takes(piece, close):
+            if common is not None and common.goes_there(piece, close):
                 sequencer = common.sequencers(sequencers).pick(key, queue)
                 if sequencer.refuses() is not None:
-                    common.forget(sequencer.topic_id)
-                    sequencer = common.sequencers(sequencers).pick(key, queue)
+                    sequencer = common.replace(sequencer)
                 common.add(sequencer, piece)
                 return
             sequencer = sequencers.pick(key, queue)

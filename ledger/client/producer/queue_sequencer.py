@@ -136,8 +136,8 @@ class QueueSequencer:
         self._retry_at = 0.0  # while halted: the earliest time of the next attempt
         self._fenced: ProducerFencedError | None = None
         self._opened = 0  # how many batches this sequencer has opened or taken over
-        # Another sequencer of this queue has unfinished batches, which go first.
-        self._waits_its_turn = False
+        # Another sequencer of this queue, which has unfinished batches that go first.
+        self._follows: QueueSequencer | None = None
         # The sequencers that wait until the first so many batches of this one are finished, and what to call then.
         self._followers: dict[QueueSequencer, tuple[int, Callable[[], None]]] = {}
 
@@ -235,7 +235,7 @@ class QueueSequencer:
 
         If `gathers` is True, the open batch lingers even if no other batch of this queue is in flight.
         """
-        if self._waits_its_turn or (self._halted and not self._restart(now)):
+        if self._follows is not None or (self._halted and not self._restart(now)):
             return []
         self._close_if_due(now, gathers=gathers)
         if self._line and self._line[0].behind_hole:
@@ -315,9 +315,12 @@ class QueueSequencer:
         return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
 
     def _refused(self, batch: ProducerBatch, answer: LedgerError) -> BatchResult:
-        """Return the result of the messages for which the broker refused a batch. The rest of the batch is sent again,
-        before all later batches. If the broker did not say for which messages, the whole batch has this result."""
-        if answer.places and not batch.doubtful:
+        """Return the result of the messages because of which the broker refused a batch. The rest of the batch is sent
+        again, before all later batches. If the broker did not name messages, the whole batch has this result.
+
+        The rest gets a new number, also if earlier attempts left doubt: a leader that names messages has confirmed that
+        it leads, as in `_leave_out_repeats`."""
+        if answer.places:
             left_out = batch.leave_out_pieces(answer.places)
             if left_out:
                 batch.behind_hole = self._has_offer = True
@@ -378,7 +381,7 @@ class QueueSequencer:
         if behind < len(self._line) and self._line[behind].numbered:
             self._line[behind].behind_hole = True
         else:
-            self._next_sequence -= batch.count  # no batch has a later number, so the next batch gets this number
+            self._next_sequence = batch.first_sequence  # no batch has a later number, so the next batch gets this one
 
     def _remove(self, batch: ProducerBatch, outcome: Answer) -> BatchResult:
         self._line.remove(batch)
@@ -477,11 +480,14 @@ class QueueSequencer:
     def follow(self, other: QueueSequencer, then: Callable[[], None]) -> None:
         """Send nothing until `other`, another sequencer of this queue, has no unfinished batch of those that it has
         now. Then call `then`."""
-        self._waits_its_turn = other._has_one_of_first(other._opened)
-        if self._waits_its_turn:
+        if self._follows is not None:
+            del self._follows._followers[self]
+            self._follows = None
+        if other.idle and other._follows is not None:
+            other = other._follows
+        if other._has_one_of_first(other._opened):
+            self._follows = other
             other._followers[self] = (other._opened, then)
-        else:
-            other._followers.pop(self, None)
 
     def _has_one_of_first(self, batches: int) -> bool:
         """Return True if one of the first so many batches that this sequencer has opened is not finished."""
@@ -492,7 +498,7 @@ class QueueSequencer:
         for follower, (batches, then) in list(self._followers.items()):
             if not self._has_one_of_first(batches):
                 del self._followers[follower]
-                follower._waits_its_turn = False
+                follower._follows = None
                 then()
 
     # --- time --------------------------------------------------------------------------------------------------------
@@ -501,7 +507,7 @@ class QueueSequencer:
         """Return the time at which `expire` or `take` must be called next if no event comes earlier. Return None if
         no call is needed."""
         wakes = [batch.deadline for batch in self._next_to_expire()]
-        if self._waits_its_turn:
+        if self._follows is not None:
             pass
         elif self._halted:
             if not self._in_flight:

@@ -62,6 +62,11 @@ class TopicQueueSelector:
         for sequencer in sequencers:
             sequencer.siblings = self._sequencers
 
+    def replace(self, queue: int, sequencer: QueueSequencer) -> None:
+        """Replace the sequencer of a queue. Its messages without a result stay with the old one."""
+        self._sequencers[queue] = sequencer
+        sequencer.siblings = self._sequencers
+
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
         """Return the sequencer of `queue`. If `queue` is None, return the sequencer of the queue for the key. If
         `queue` and `key` are both None, return the sequencer of the queue to which messages without a key go now.

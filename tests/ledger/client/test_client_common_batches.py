@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +15,15 @@ import ledgermq
 from ledger.batch import Batch, BatchHeader
 from ledger.errors import (
     BufferFullError,
+    BusyError,
     ClosedError,
     DeliveryTimeoutError,
     InvalidArgumentError,
     LedgerError,
     ProducerFencedError,
+    UnavailableError,
 )
+from tests.cluster.waiter import until
 from tests.ledger.client.fake_broker import FakeBroker, lone_broker, started
 
 pytestmark = pytest.mark.real
@@ -41,14 +45,12 @@ async def stopped(*producers: ledgermq.AsyncProducer) -> None:
 
 
 async def ready(broker: FakeBroker, count: int, **settings: Any) -> list[ledgermq.AsyncProducer]:
-    """Return producers that know the topic "t", which is empty."""
+    """Return producers that know the topics "t" and "wide"."""
+    broker.cluster.topics.get("wide") or broker.cluster.create("wide", 2)
     producers = [await started(broker, **settings) for _ in range(count)]
-    await asyncio.gather(*(producer.send("t", b"first") for producer in producers))
-    broker.cluster.queues[1, 0].clear()
-    broker.cluster.appends = 0
-    for producer in producers:  # the log that they knew is gone, so they begin a new sequence
-        assert producer._common is not None
-        producer._common.forget(1)
+    for producer in producers:
+        await producer._queue_selection.resolve("t")
+        await producer._queue_selection.resolve("wide")
     return producers
 
 
@@ -122,7 +124,7 @@ async def test_a_producer_that_changes_to_batches_of_its_own_keeps_its_order(bro
 
 async def test_own_batches_wait_for_a_common_batch_whose_result_is_unknown(broker: FakeBroker) -> None:
     (one,) = await ready(broker, 1, delivery_timeout_ms=1_000)
-    broker.late_s = 1.3
+    broker.late_s = 1.6
     lost = one.send_nowait("t", b"lost", key="k")
     with pytest.raises(DeliveryTimeoutError) as raised:
         await lost
@@ -146,6 +148,30 @@ async def test_only_the_messages_that_a_broker_names_are_refused(broker: FakeBro
     assert broker.cluster.values("t", 0) == [b"0", b"2", b"4"]
     assert (await producers[1].send("t", b"after")).offset == 3
     await stopped(*producers)
+
+
+async def test_only_named_messages_are_refused_also_after_a_lost_attempt(broker: FakeBroker) -> None:
+    producers = await ready(broker, 3)
+    broker.cluster.troubles = [UnavailableError("lost"), InvalidArgumentError("no key", places=(1,))]
+    told = await results([producer.send_nowait("t", b"%d" % n) for n, producer in enumerate(producers)])
+    assert [isinstance(each, InvalidArgumentError) for each in told] == [False, True, False]
+    assert broker.cluster.values("t", 0) == [b"0", b"2"]
+    await stopped(*producers)
+
+
+@pytest.mark.parametrize("extra", [{"message_id": "7"}, {"look_up_keys": ["7"]}])
+async def test_a_message_that_a_broker_refuses_for_a_while_does_not_delay_those_of_others(
+    broker: FakeBroker, extra: dict[str, Any]
+) -> None:
+    one, other = await ready(broker, 2)
+    broker.cluster.troubles = [BusyError("the feature level is too low")] * 1_000
+    waits = one.send_nowait("t", b"a", **extra)
+    await until(lambda: len(broker.cluster.troubles) < 1_000, "the broker refuses it")
+    broker.cluster.troubles.clear()
+    assert await other.send("t", b"b")
+    assert await waits
+    assert len(set(ids(broker))) == 2
+    await stopped(one, other)
 
 
 @pytest.mark.parametrize("places", [(), (0, 1, 2), (7, 9_999)])
@@ -217,14 +243,58 @@ async def test_each_producer_has_a_buffer_of_its_own(broker: FakeBroker) -> None
     await stopped(full, other)
 
 
-async def test_a_common_producer_id_that_is_fenced_is_replaced(broker: FakeBroker) -> None:
-    one, other = await ready(broker, 2)
+async def test_a_common_producer_id_that_is_fenced_is_replaced_in_its_queue(broker: FakeBroker) -> None:
+    one, other = await ready(broker, 2, retry_backoff_ms=200)
+    broker.cluster.troubles = [BusyError("later")]
+    waits = one.send_nowait("wide", b"first", queue=1)
+    await until(lambda: not broker.cluster.troubles, "the broker refuses it")
     broker.cluster.troubles = [ProducerFencedError("another producer has this id")]
     with pytest.raises(ProducerFencedError):
-        await one.send("t", b"a")
-    assert (await other.send("t", b"b")).offset == 0
-    assert (await one.send("t", b"c")).offset == 1
+        await one.send("wide", b"a", queue=0)
+    assert (await other.send("wide", b"b", queue=0)).offset == 0
+    assert (await one.send("wide", b"c", queue=0)).offset == 1
+    second = one.send_nowait("wide", b"second", queue=1)
+    assert [place.offset for place in await results([waits, second])] == [0, 1]
     await stopped(one, other)
+
+
+async def test_sequencers_of_topics_that_are_not_used_make_room(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.client.producer.common_batches.MAX_QUEUES", 10)
+    (one,) = await ready(broker, 1)
+    for number in range(20):
+        broker.cluster.create(f"topic-{number}", 1 if number < 10 else 4)
+        assert (await one.send(f"topic-{number}", b"a")).offset == 0
+    assert one._common is not None
+    assert one._common._common._queues == sum(each.queues for each in one._common._common._topics.values()) <= 10
+    assert (await one.send("topic-0", b"b")).offset == 1
+    await stopped(one)
+
+
+async def test_a_receipt_that_fails_when_its_producer_stops_hides_nothing(broker: FakeBroker) -> None:
+    one, other = await ready(broker, 2)
+    troubles: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context["message"]))
+    broker.silent = True
+    futures = [one.send_nowait("t", b"a") for _ in range(2)]
+    assert one._common is not None
+    first = next(iter(one._common._owed))
+
+    def fail(error: LedgerError) -> None:
+        raise OSError("no space left")
+
+    first._inner = SimpleNamespace(failed=fail)
+    stop = asyncio.create_task(one.stop())
+    await asyncio.sleep(0.05)
+    stop.cancel()
+    await asyncio.gather(stop, return_exceptions=True)
+    assert isinstance(futures[1].exception(), DeliveryTimeoutError)
+    assert troubles == ["a program cannot take the result of a send"]
+    assert other._common is not None
+    assert other._common._common.users == 1
+    futures[0].cancel()
+    await other.stop()
 
 
 async def test_a_burst_goes_in_batches_of_its_producer(broker: FakeBroker) -> None:

@@ -804,13 +804,41 @@ def test_the_rest_of_a_refused_batch_is_sent_before_later_batches() -> None:
     assert (notes[0].offsets, notes[2].offsets, later.offsets) == ([(0, 1)], [(1, 1)], [(2, 1)])
 
 
-def test_a_batch_that_may_be_in_the_log_is_refused_as_a_whole() -> None:
-    """Without its refused messages, it would be another batch."""
+def test_the_rest_of_a_refused_batch_gets_a_new_number_also_after_a_lost_attempt() -> None:
+    """A leader that names messages has confirmed that it leads, so the batch is in no log."""
     sequencer = make_sequencer()
     notes = [add(sequencer, b"%d" % number) for number in range(2)]
     (batch,) = sequencer.take(0)
     fail(sequencer, batch, UnavailableError("lost"))
     (again,) = sequencer.take(WAIT_MS)
     fail(sequencer, again, MessageTooLargeError("too large", places=(1,)))
-    assert all(isinstance(note.error, MessageTooLargeError) for note in notes)
-    assert sequencer.idle
+    assert isinstance(notes[1].error, MessageTooLargeError)
+    (rest,) = sequencer.take(WAIT_MS)
+    assert (values(rest), place(rest)) == ([b"0"], (1, 0))
+    acknowledge(sequencer, rest)
+    assert notes[0].offsets == [(0, 1)]
+
+
+def test_the_number_of_a_rest_that_times_out_is_free_again() -> None:
+    sequencer = make_sequencer()
+    notes = [add(sequencer, b"%d" % number) for number in range(3)]
+    (batch,) = sequencer.take(0)
+    fail(sequencer, batch, MessageTooLargeError("too large", places=(1,)))
+    deliver(sequencer.expire(TIMEOUT_MS))
+    assert isinstance(notes[0].error, DeliveryTimeoutError)
+    assert not notes[0].error.maybe_committed
+    add(sequencer, b"later", now=TIMEOUT_MS)
+    assert [place(each) for each in sequencer.take(TIMEOUT_MS)] == [(0, 0)]
+
+
+def test_a_sequencer_that_follows_another_one_keeps_its_place_behind_the_first() -> None:
+    """The second follows the first, which has a message of the third's producer."""
+    first, second, third = make_sequencer(), make_sequencer(), make_sequencer()
+    add_closed(first, 1)
+    third.follow(first, lambda: None)
+    second.follow(first, lambda: None)
+    third.follow(second, lambda: None)
+    add(third, b"later")
+    assert third.take(0) == []
+    acknowledge(first, first.take(0)[0])
+    assert len(third.take(0)) == 1

@@ -11,12 +11,12 @@ SEQUENCER = "ledger.client.producer.queue_sequencer:QueueSequencer"
 PLACES = (
     Place("common batch: a message joins those of other producers", f"{MESSAGES}.add", "self._owed[receipt] = None",
           "self._common.users > 1 and not sequencer.idle", stack=100),
-    Place("common batch: a producer changes to batches of its own", f"{MESSAGES}.takes", "self._following.clear",
+    Place("common batch: a producer changes to batches of its own", f"{MESSAGES}.goes_there", "self._following.clear",
           stack=50),
-    Place("common batch: a producer returns to common batches", f"{MESSAGES}.takes", "self._is_used = True",
+    Place("common batch: a producer returns to common batches", f"{MESSAGES}.goes_there", "self._goes_common = True",
           stack=50),
     Place("common batch: own batches wait for a common one", f"{SEQUENCER}.follow", "other._followers[self]",
           stack=50),
-    Place("common batch: a producer stops with messages under way", f"{MESSAGES}.leave", "receipt.failed", stack=RARE),
+    Place("common batch: a producer stops with messages under way", f"{MESSAGES}._give_up", stack=RARE),
 )
 # fmt: on
