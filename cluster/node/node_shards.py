@@ -86,6 +86,7 @@ class NodeShards:
             settings.heartbeat_ticks,
             stride_of(settings.heartbeat_ticks, settings.election_ticks),
             meters.loop_lag_seconds.observe,
+            runtime.monotonic_s,
         )
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []

@@ -31,12 +31,14 @@ class Ticker:
         beat: int,
         stride: int = 1,
         on_lag: Callable[[float], None] = lambda seconds: None,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """The ticker wakes every `stride` ticks, and then calls each function so many times: an idle node uses most of
         its processor time for wakes. `on_lag` is called at each wake with the time in seconds by which the event loop
         woke the ticker too late."""
         self._stride = stride
         self._on_lag = on_lag
+        self._monotonic_s = monotonic_s
         self._vital = vital
         self._pause_s = tick_ms * stride / 1000
         self._beat = beat
@@ -63,9 +65,9 @@ class Ticker:
     async def _run(self) -> None:
         for number in itertools.count():
             if number % self._stride == 0:
-                due_s = time.perf_counter() + self._pause_s
+                due_s = self._monotonic_s() + self._pause_s
                 await asyncio.sleep(self._pause_s)
-                self._on_lag(max(0.0, time.perf_counter() - due_s))
+                self._on_lag(max(0.0, self._monotonic_s() - due_s))
             if number % self._beat == 0:
                 self._ticks += self._joining
                 self._joining.clear()
