@@ -9,6 +9,7 @@ become wrong is refused by the cluster.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -24,6 +25,8 @@ from ledger.errors import InvalidArgumentError, LedgerError
 # How long the leaders may take to answer, in ms.
 ANSWER_MS = 5_000
 CHANGE_MS = 25_000
+# The pause between two questions whether a node has become a member, in seconds.
+MEMBERS_PAUSE_S = 0.1
 HOUR_MS = 3_600_000
 MAX_HOURS = 366 * 24
 MAX_NODE = 2**32 - 1
@@ -159,7 +162,22 @@ async def _transfer(admin: ConsoleAdmin, values: dict[str, str]) -> str:
 async def _add(admin: ConsoleAdmin, values: dict[str, str]) -> str:
     node, address = _node(values), plans.checked_name(values.get("address", ""), "The address")
     await admin.add_node(node, address, wait=False, timeout_ms=CHANGE_MS)
+    await _is_member(admin, node)
     return f"Node {node} is added as a learner. The table shows how much it lacks."
+
+
+async def _is_member(admin: ConsoleAdmin, node: int) -> None:
+    """Wait until the leaders say that the node is a member of their shards, so that the table shows it. After
+    `ANSWER_MS` return anyway."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_MS / 1000):
+            while not await _all_have(admin, node):  # noqa: ASYNC110 (leaders send no event)
+                await asyncio.sleep(MEMBERS_PAUSE_S)
+
+
+async def _all_have(admin: ConsoleAdmin, node: int) -> bool:
+    shards, _ = await _members(admin)
+    return all(members.get(node) for members in shards.values())
 
 
 async def _promote(admin: ConsoleAdmin, values: dict[str, str]) -> str:
