@@ -24,11 +24,11 @@ from cluster.grpc_engine import prefer_older_engine
 prefer_older_engine()  # before anything imports grpc
 
 from bench.suite import client_forms, consume, crowds, disk, growth, judging, keyed, produce, secured, strain  # noqa: E402
-from bench.suite.machine import default_warm_gib, machine  # noqa: E402
+from bench.suite.machine import machine  # noqa: E402
 from bench.suite.page import SuiteResults, write  # noqa: E402
 from bench.suite.rows import SuiteChapter, verdict  # noqa: E402
 from bench.suite.scale import SCALES, SuiteScale  # noqa: E402
-from bench.suite.stage import BenchFailedError, Stage  # noqa: E402
+from bench.suite.stage import BenchFailedError, Stage, add_stage_arguments  # noqa: E402
 from cluster.local.processes import DevError  # noqa: E402
 
 Measure = Callable[[Stage, SuiteScale], SuiteChapter]
@@ -95,15 +95,7 @@ def arguments() -> argparse.Namespace:
         "--long", type=float, default=0, metavar="MINUTES", help="also make a long run at the end (default: none)"
     )
     parser.add_argument("--out", type=Path, help="where to write (default: bench-DATE)")
-    parser.add_argument(
-        "--warm-gib",
-        type=float,
-        default=default_warm_gib(),
-        help="GiB of memory to touch before each run, which virtual machines need (default: %(default)s; 0: none)",
-    )
-    parser.add_argument(
-        "--directory", type=Path, help="where the nodes store their data (default: a temporary directory)"
-    )
+    add_stage_arguments(parser)
     return parser.parse_args()
 
 

@@ -31,8 +31,8 @@ from bench.growing.page import GrowingResults, table, write  # noqa: E402
 from bench.growing.queues import queues  # noqa: E402
 from bench.growing.scale import SCALES, GrowingScale  # noqa: E402
 from bench.growing.shards import shards  # noqa: E402
-from bench.suite.machine import default_warm_gib, machine  # noqa: E402
-from bench.suite.stage import BenchFailedError, Stage  # noqa: E402
+from bench.suite.machine import machine  # noqa: E402
+from bench.suite.stage import BenchFailedError, Stage, add_stage_arguments  # noqa: E402
 from cluster.local.processes import DevError  # noqa: E402
 from ledger.errors import LedgerError  # noqa: E402
 from ledger.report.text import markdown_table  # noqa: E402
@@ -91,15 +91,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", type=float, nargs="+", help="measure at these sizes, smallest first")
     parser.add_argument("--nodes", type=int, nargs="+", help="measure shards on clusters of so many nodes")
     parser.add_argument("--out", type=Path, help="where to write (default: growing-DATE)")
-    parser.add_argument(
-        "--warm-gib",
-        type=float,
-        default=default_warm_gib(),
-        help="GiB of memory to touch before each run, which virtual machines need (default: %(default)s; 0: none)",
-    )
-    parser.add_argument(
-        "--directory", type=Path, help="where the nodes store their data (default: a temporary directory)"
-    )
+    add_stage_arguments(parser)
     return parser.parse_args()
 
 

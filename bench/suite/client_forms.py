@@ -4,17 +4,13 @@ loop, and the synchronous producer beside the asyncio producer."""
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from statistics import median
 from typing import Any
 
 from bench.suite.rows import SuiteChapter, TargetRow
 from bench.suite.scale import SuiteScale
-from bench.suite.stage import TIMEOUT_S, BenchFailedError, Stage
-from ledger.client.connection.security import PROFILE_FILE_VARIABLE
+from bench.suite.stage import Stage
 
 LEAST_PUSH = 0.75
 LEAST_SYNC = 0.7
@@ -33,7 +29,7 @@ def _push(stage: Stage, scale: SuiteScale) -> list[TargetRow]:
     """Compare push consumers with a loop that calls the same listener, on a cluster that the script starts."""
     words = ["-m", "bench.clients.consumer_groups", "--rounds", str(max(2, scale.rounds)), "--consumer-groups", "0"]
     words += ["--mib", str(PUSH_MIB), "--ways", "push", "push, orderly", "--sizes", "128"]
-    (found,) = json.loads(_run(stage, [*words, "--json", "--directory", str(stage.directory)])).values()
+    (found,) = json.loads(stage.script([*words, "--json", "--directory", str(stage.directory)])).values()
     rows = []
     for figures in found:
         stage.record(figures["way"], shlex.join(["python", *words]), figures)
@@ -47,7 +43,7 @@ def _push(stage: Stage, scale: SuiteScale) -> list[TargetRow]:
 def _sync(stage: Stage, scale: SuiteScale) -> TargetRow:
     words = ["-m", "bench.clients.sync_sends", "--rounds", str(max(2, scale.rounds)), "--seconds", str(scale.seconds)]
     with stage.cluster() as running:
-        lines = _run(stage, [*words, "--json", "--bootstrap", running.cluster.bootstrap]).splitlines()
+        lines = stage.script([*words, "--json", "--bootstrap", running.cluster.bootstrap]).splitlines()
     found: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for line in found:
         stage.record(f"single sends, {line['way']}", shlex.join(["python", *words]), line)
@@ -62,18 +58,3 @@ def _sync(stage: Stage, scale: SuiteScale) -> TargetRow:
 
 def _median(lines: list[dict[str, Any]], name: str) -> float:
     return float(median(line[name] for line in lines))
-
-
-def _run(stage: Stage, words: list[str]) -> str:
-    stage.warm()
-    done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        env={**os.environ, PROFILE_FILE_VARIABLE: os.devnull},
-    )
-    if done.returncode:
-        raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
-    return done.stdout

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from statistics import median
 from typing import Any
 
 from bench.suite.rows import SuiteChapter, TargetRow
 from bench.suite.scale import SuiteScale
-from bench.suite.stage import TIMEOUT_S, BenchFailedError, Running, Stage
-from ledger.client.connection.security import PROFILE_FILE_VARIABLE
+from bench.suite.stage import Running, Stage
 
 ROWS = 200_000
 # The way of sending, what the page calls it, and the rows/s to reach.
@@ -46,18 +42,8 @@ def ways_of_sending(stage: Stage, scale: SuiteScale) -> SuiteChapter:
 
 def _run(running: Running, rounds: int) -> list[dict[str, Any]]:
     words = ["-m", "bench.clients.keyed_rows", "--rows", str(ROWS), "--rounds", str(rounds), "--json"]
-    running.stage.warm()
-    done = subprocess.run(
-        [sys.executable, *words, "--bootstrap", running.cluster.bootstrap],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        env={**os.environ, PROFILE_FILE_VARIABLE: os.devnull},
-    )
-    if done.returncode:
-        raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
-    lines: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = running.stage.script([*words, "--bootstrap", running.cluster.bootstrap])
+    lines: list[dict[str, Any]] = [json.loads(line) for line in printed.splitlines()]
     for line in lines:
         figures = {"records_per_s": line["rows_per_s"], "cpu_us_per_record": line["cpu_us"], "load": line["load"]}
         running.stage.record(f"keyed rows, {line['way']}", shlex.join(["python", *words]), figures)

@@ -7,13 +7,14 @@ The library sees calls of fsync and fdatasync through the C library. These are a
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from cluster.process_variables import changed_variables
 
 _SOURCE = Path(__file__).with_name("slow_disk.c")
 _COMPILERS = ("cc", "gcc", "clang")
@@ -47,17 +48,8 @@ class SlowDisks:
     @contextmanager
     def preloaded(self) -> Iterator[None]:
         """Let the processes that are started inside the `with` block preload the library. Their delay is 0 at first."""
-        changed = {"LD_PRELOAD": str(self._library), _DIRECTORY_VARIABLE: str(self._processes)}
-        before = {name: os.environ.get(name) for name in changed}
-        os.environ.update(changed)
-        try:
+        with changed_variables({"LD_PRELOAD": str(self._library), _DIRECTORY_VARIABLE: str(self._processes)}):
             yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
 
     def delay(self, pid: int, delay_ms: float) -> None:
         """Let each fsync of the process that begins from now on take `delay_ms` longer. Raise NoSlowDiskError if the

@@ -5,13 +5,14 @@ The command line of every run is stored with the figures of the run.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.local_cluster import fresh_cluster
-from bench.suite.machine import touch_memory
+from bench.suite.machine import default_warm_gib, touch_memory
 from bench.suite.rows import SuiteRun
 from cluster.bench.idle import read_process
 from cluster.local.processes import DevCluster
@@ -75,10 +76,39 @@ class Stage:
         ) as cluster:
             yield Running(self, cluster, tuple(state.pid for state in cluster.status() if state.pid is not None))
 
+    def script(self, words: Sequence[str]) -> str:
+        """Run `python` with these words to its end, without a profile of the user. Return what it printed. Raises
+        BenchFailedError."""
+        self.warm()
+        done = subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, PROFILE_FILE_VARIABLE: os.devnull},
+        )
+        if done.returncode:
+            raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
+        return done.stdout
+
     def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
         self.runs.append(SuiteRun(name, command, figures))
         shown = [f"{figures[key]:,.2f} {unit}" for key, unit in SHOWN.items() if key in figures]
         self.say(f"  {name}: {', '.join(shown)}")
+
+
+def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments with which a command makes its stage."""
+    parser.add_argument(
+        "--warm-gib",
+        type=float,
+        default=default_warm_gib(),
+        help="GiB of memory to touch before each run, which virtual machines need (default: %(default)s; 0: none)",
+    )
+    parser.add_argument(
+        "--directory", type=Path, help="where the nodes store their data (default: a temporary directory)"
+    )
 
 
 def cpu_us_per_record(figures: dict[str, Any], nodes_cpu_s: float) -> float:

@@ -17,6 +17,7 @@ from typing import Any
 
 from chaos.errors import ChaosError
 from cluster.authority import AuthorityError
+from cluster.process_variables import changed_variables
 from cluster.provision import PASSWORD_FILE, provision
 from ledger.client.connection.security import PROFILE_FILE_VARIABLE
 
@@ -85,14 +86,8 @@ def clients_of(directory: Path, *, secure: bool) -> Iterator[None]:
     environment, and without a profile of the user."""
     security = NodeSecurity(directory)
     told = {PROFILE_FILE_VARIABLE: os.devnull, **(security.client_variables() if secure else {})}
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
     try:
-        yield
+        with changed_variables(told):
+            yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
         security.remove()

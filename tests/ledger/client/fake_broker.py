@@ -278,6 +278,11 @@ async def lone_broker() -> AsyncIterator[FakeBroker]:
     await broker.stop()
 
 
+async def stopped(*producers: AsyncProducer) -> None:
+    """Stop these producers at the same time."""
+    await asyncio.gather(*(producer.stop() for producer in producers))
+
+
 async def started(broker: FakeBroker, **settings: Any) -> AsyncProducer:
     """Return a started producer of the broker's cluster."""
     producer = AsyncProducer(broker.cluster.addresses[1], **settings)

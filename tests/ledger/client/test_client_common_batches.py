@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +24,7 @@ from ledger.errors import (
     UnavailableError,
 )
 from tests.cluster.waiter import until
-from tests.ledger.client.fake_broker import FakeBroker, lone_broker, started
+from tests.ledger.client.fake_broker import FakeBroker, started, stopped
 
 pytestmark = pytest.mark.real
 
@@ -32,16 +32,6 @@ SECONDS = 10
 PRODUCERS = 40
 # More bytes than a producer may have in common batches.
 MANY_BYTES = 100_000
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with lone_broker() as broker:
-        yield broker
-
-
-async def stopped(*producers: ledgermq.AsyncProducer) -> None:
-    await asyncio.gather(*(producer.stop() for producer in producers))
 
 
 async def ready(broker: FakeBroker, count: int, **settings: Any) -> list[ledgermq.AsyncProducer]:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 import ledgermq
-from tests.ledger.client.fake_broker import FakeBroker, lone_broker, started
+from tests.ledger.client.fake_broker import FakeBroker, started
 
 pytestmark = pytest.mark.real
 
 SECONDS = 10
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with lone_broker() as broker:
-        yield broker
 
 
 async def reading(broker: FakeBroker) -> ledgermq.AsyncConsumer:

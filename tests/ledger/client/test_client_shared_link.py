@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,22 +12,12 @@ from ledger.batch import BatchHeader
 from ledger.errors import ClosedError, DeliveryTimeoutError, UnavailableError
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import add_BrokerServicer_to_server
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, lone_broker, started
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, lone_broker, started, stopped
 
 pytestmark = pytest.mark.real
 
 SECONDS = 10
 PRODUCERS = 40
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with lone_broker() as broker:
-        yield broker
-
-
-async def stopped(*producers: ledgermq.AsyncProducer) -> None:
-    await asyncio.gather(*(producer.stop() for producer in producers))
 
 
 async def test_batches_of_many_producers_that_are_ready_together_go_in_one_request(broker: FakeBroker) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -15,17 +14,11 @@ from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
 from ledger.timed import WaitingMessages
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, lone_broker, started
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster, started
 
 pytestmark = pytest.mark.real
 
 SECONDS = 10
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with lone_broker() as broker:
-        yield broker
 
 
 async def reader(broker: FakeBroker) -> ledgermq.AsyncConsumer:

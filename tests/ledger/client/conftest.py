@@ -1,0 +1,16 @@
+"""What tests of clients share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.ledger.client.fake_broker import FakeBroker, lone_broker
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    """The only node of a cluster with the topic "t"."""
+    async with lone_broker() as broker:
+        yield broker
