@@ -302,7 +302,7 @@ class LoadProducer:
             else:
                 sends.append(self.process.life.create_task(self._send(producer, place, count)))
             await asyncio.sleep(random.expovariate(rate))
-        if self._producers > 1:  # one of several stops while the others go on
+        if self._producers > 1:  # this producer stops while the other producers of the program send
             await producers[self._shares.randrange(self._producers)].stop()
         await asyncio.gather(*sends)
         for producer in producers:

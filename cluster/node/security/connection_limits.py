@@ -104,7 +104,7 @@ class ConnectionLimits:
 
     def look(self, sockets: Mapping[int, int]) -> None:
         """Find the connections, and what each has brought. `sockets` has a file descriptor of each socket of this
-        process, by the inode of the socket. A thread may call `look` while nobody calls `judge`."""
+        process, by the inode of the socket. A thread may call `look`, but not while another thread calls `judge`."""
         self._sockets = sockets
         self._connections = {inode: each for inode, each in self._connections.items() if inode in sockets}
         self._others &= sockets.keys()

@@ -133,7 +133,7 @@ class CommonSender:
         """Replace a sequencer that refuses every piece, because another program used its producer id."""
         known = self._topics[fenced.topic_id]
         new = self._sequencer(fenced, known.topic, self._new_producer_id())
-        new.follow(fenced, self.sender.resume)
+        new.follow(fenced, self.sender.poll_soon)
         known.replace(fenced.queue, new)
         return new
 

@@ -512,7 +512,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             return None
         senders = self._client.link.part(CommonSenders)
         common = senders.join(self._common_key, self._client.backoff, self._client.environment)
-        return CommonMessages(common, self._buffer, self._delivery, self._sender.resume)
+        return CommonMessages(common, self._buffer, self._delivery, self._sender.poll_soon)
 
     def _single(
         self,

@@ -92,17 +92,13 @@ class Sender:
             self._release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
             return
-        self._poll_soon()
+        self.poll_soon()
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     def hasten(self) -> None:
         """Let all open batches be sent now, without waiting for more messages."""
         self._accumulator.hasten(self._now())
-        self.resume()
-
-    def resume(self) -> None:
-        """Send what can be sent, in the next turn of the event loop."""
-        self._poll_soon()
+        self.poll_soon()
 
     async def flush(self) -> None:
         """Wait until every message that was added so far is acknowledged or has failed."""
@@ -142,7 +138,8 @@ class Sender:
     def _now(self) -> float:
         return self._loop.time() * 1000
 
-    def _poll_soon(self) -> None:
+    def poll_soon(self) -> None:
+        """Poll the accumulator in the next turn of the event loop, and send what can be sent."""
         if not self._poll_due and not self._closing:
             self._poll_due = True
             self._turn_at, self._turn_at_wall_ms = self._now(), self._now_ms()
@@ -176,7 +173,7 @@ class Sender:
         """Request a poll. A timer of uvloop can fire up to half a millisecond early, so the poll may have to set a
         new timer."""
         self._timer = None
-        self._poll_soon()
+        self.poll_soon()
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 
@@ -200,7 +197,7 @@ class Sender:
                     self._told.set()
         finally:  # the other receipts get their results even if one raises
             if self._untold:
-                self._poll_soon()
+                self.poll_soon()
 
     # --- sending and answers -----------------------------------------------------------------------------------------
 
@@ -242,7 +239,7 @@ class Sender:
         for one in batches:
             self._conclude(self._accumulator.answered(one.sequencer, one.batch, one.answer, now, sent=one.sent))
         self._tell()
-        self._poll_soon()
+        self.poll_soon()
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +247,7 @@ class Sender:
         for shard in shards:
             self._accumulator.faults.forget(shard)
         self._accumulator.hurry(self._now(), lambda sequencer: sequencer.shard in shards)
-        self._poll_soon()
+        self.poll_soon()
 
     async def _watch(self) -> None:
         """Check every 0.5 s for streams with a request that has no answer after 1.5 s. For such a stream, ask all
