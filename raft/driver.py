@@ -240,7 +240,7 @@ class Driver:
     def _fork(self, append: Append, index: int) -> None:
         """Diverge from the leader, whose log has other bytes up to `index`."""
         self._received.forget()
-        self.raft.forked(append, index, self._forks.committed_chain)
+        self.raft.forked(append, index, self._forks.chain(self.raft.provable_fork(index)))
         self._settle()
 
     def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:

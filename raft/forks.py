@@ -21,11 +21,6 @@ class Forks:
         # that it had there.
         self._forked_at = (0, 0)
 
-    @property
-    def committed_chain(self) -> int:
-        """Return the chain of this log up to the commit index, or 0 if it cannot be read."""
-        return self._chain(self._raft.commit)
-
     def is_proven(self, fork: ForkedError) -> bool:
         """Record that a received range does not continue the chain of this log. Return True if the previous fork was at
         the same index and had the same chain. The fork is then real, and not a transmission error: the checksum of an
@@ -40,7 +35,7 @@ class Forks:
         if not headers or headers[0].index > log.last_index:
             return 0
         common = next((each for each in reversed(headers) if log.holds(each.index, each.term)), None)
-        return common.index if common is not None and self._chain(common.index) not in (0, common.chain) else 0
+        return common.index if common is not None and self.chain(common.index) not in (0, common.chain) else 0
 
     def is_unproven(self, response: AppendResponse) -> bool:
         """Return True if a follower reports a fork, and the committed entry that it names is equal in this log. The
@@ -48,14 +43,15 @@ class Forks:
         claim = response.contradicted
         if claim is None or not claim.chain or not self._raft.log.holds(claim.index, claim.term):
             return False
-        return self._chain(claim.index) in (0, claim.chain)
+        return self.chain(claim.index) in (0, claim.chain)
 
     def contradicts(self, index: int, term: int) -> bool:
         """Return True if this replica has committed an entry of another term at this index."""
         raft = self._raft
         return raft.log.snapshot_index <= index <= raft.commit and raft.log.term(index) != term
 
-    def _chain(self, index: int) -> int:
+    def chain(self, index: int) -> int:
+        """Return the chain of this log up to the index, or 0 if it cannot be read."""
         try:
             return self._log.chain(index)
         except StoreError:  # damage that scrub repair has not repaired yet

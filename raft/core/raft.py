@@ -223,12 +223,18 @@ class Raft:
 
     def forked(self, append: Append, index: int, chain: int) -> None:
         """Report that the logs of this Append's leader and of this server have the same term at `index`, and other
-        bytes up to there. `chain` is the chain of this log up to the commit index, which the leader can compare with
-        its own log."""
+        bytes up to there. `chain` is the chain of this log up to the index `provable_fork(index)`, which the leader can
+        compare with its own log."""
         check(append, self._server, self._role)
         if self._follow(append):
-            term, committed = self.log.term(index), CommittedEntry(self.commit, self.log.term(self.commit), chain)
+            term, provable = self.log.term(index), self.provable_fork(index)
+            committed = CommittedEntry(provable, self.log.term(provable), chain)
             self._as_follower().diverge(Divergence(append.sender, index, term, term, committed))
+
+    def provable_fork(self, index: int) -> int:
+        """Return the index of the committed entry that this server names to a leader whose log has other bytes up to
+        `index`. The leader has this entry too: its log can end before the commit index of this server."""
+        return min(index, self.commit)
 
     def contradicted(self, chunk: SnapshotChunk, term: int) -> None:
         """Report that the leader's snapshot ends with an entry of `term`, and that this node has committed an entry of

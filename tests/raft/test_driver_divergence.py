@@ -95,6 +95,24 @@ def test_both_sides_refuse_entries_until_one_side_is_removed(own_term: bool) -> 
     assert b"other 5" in third.bytes_of_log() or b"m3" in third.bytes_of_log(), "node 3 keeps what it has"
 
 
+def test_a_leader_whose_log_ends_before_the_commit_index_of_a_follower_notes_the_divergence() -> None:
+    """Both logs have entries of the same index and term and other bytes. The follower names an entry that the leader
+    has too."""
+    cluster = PutBackCluster()
+    cluster.copy()
+    write(cluster, cluster.elect(), b"m1", b"m2", b"m3", b"m4")
+    leader, third = cluster.put_back(), cluster[3]
+    write(cluster, leader, b"other 1")
+    assert leader.driver.raft.term == third.log.tail.term
+    assert leader.log.last_index < third.log.last_index
+    cluster.cut_off = set()
+    cluster.tick(30)
+    assert leader.driver.leads
+    assert list(leader.driver.raft.divergences) == [3]
+    with pytest.raises(Diverged, match="on node 3"):
+        leader.driver.check_room(1)
+
+
 def led() -> tuple[DriverCluster, Member, Member]:
     cluster = DriverCluster(3)
     leader = cluster.elect()
