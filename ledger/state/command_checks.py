@@ -23,6 +23,7 @@ from ledger.state.commands import (
     AddUser,
     AlterTopic,
     BeginAccess,
+    BeginReplicaMove,
     CancelTimed,
     ChangeLeases,
     Command,
@@ -33,19 +34,26 @@ from ledger.state.commands import (
     CreateTopic,
     DelegateToken,
     DeleteTopic,
+    DrainNode,
+    EndDrain,
+    EndReplicaMove,
     GrantRules,
     HoldLog,
     OpenTopic,
+    PausePlacement,
+    PlacementCommand,
     RemoveUser,
     RevokeRules,
     RollBackHalves,
     RotateUser,
+    SetReplicas,
     SetRocketmqSecret,
     SettleTimed,
     TopicOpened,
 )
 from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
 from ledger.state.lease_table import MAX_LEASE_TIME_MS, LeaseChange
+from ledger.state.placement_table import MAX_REPLICAS
 from ledger.state.shard_table import MAX_SHARDS
 from ledger.state.transaction_table import HERE, HalfName, check_halves
 from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name, validate_topic_type
@@ -85,6 +93,12 @@ def check_command(command: Command, shard: int) -> None:
             | AlterTopic()
             | TopicOpened()
             | AddShard()
+            | SetReplicas()
+            | PausePlacement()
+            | DrainNode()
+            | EndDrain()
+            | BeginReplicaMove()
+            | EndReplicaMove()
             | BeginAccess()
             | AddUser()
             | RotateUser()
@@ -136,6 +150,8 @@ def check_values(command: Command) -> None:
         case AddShard(number, nodes, incarnations):
             _check_shards((number,))
             _check_founders(nodes, incarnations)
+        case SetReplicas() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
+            _check_placement(command)
         case HoldLog(name, ttl_ms):
             validate_hold(name, ttl_ms)
         case BeginAccess() | AddUser() | RotateUser() | RemoveUser() | GrantRules() | RevokeRules() | DelegateToken():
@@ -173,6 +189,28 @@ def check_values(command: Command) -> None:
             _check_mode(mode)
         case ChangeLeases():
             _check_leases(command)
+
+
+def _check_placement(command: PlacementCommand) -> None:
+    match command:
+        case SetReplicas(replicas):
+            if not 1 <= replicas <= MAX_REPLICAS:
+                raise InvalidArgumentError(f"A shard cannot have {replicas} replicas: choose 1 to {MAX_REPLICAS}.")
+        case DrainNode(node) | EndDrain(node):
+            _check_node(node)
+        case BeginReplicaMove(shard, to, source, _):
+            _check_shards((shard,))
+            if to == source:
+                raise InvalidArgumentError(f"A replica cannot move from node {source} to node {to}: name two nodes.")
+            for node in filter(None, (to, source)):
+                _check_node(node)
+        case EndReplicaMove(shard):
+            _check_shards((shard,))
+
+
+def _check_node(node: int) -> None:
+    if not 1 <= node <= MAX_NODE:
+        raise InvalidArgumentError(f"No node can have the number {node}: nodes are 1 to {MAX_NODE}.")
 
 
 def _check_half_count(count: int) -> None:
@@ -306,8 +344,7 @@ def _check_shards(shards: tuple[int, ...]) -> None:
 
 def _check_founders(nodes: tuple[int, ...], incarnations: tuple[bytes, ...]) -> None:
     for node in nodes:
-        if not 1 <= node <= MAX_NODE:
-            raise InvalidArgumentError(f"No node can have the number {node}: nodes are 1 to {MAX_NODE}.")
+        _check_node(node)
     if [len(each) for each in incarnations] != [INCARNATION_BYTES] * len(nodes):
         raise InvalidArgumentError(
             f"A shard on {len(nodes)} nodes needs {len(nodes)} incarnations of {INCARNATION_BYTES} bytes each."

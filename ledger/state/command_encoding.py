@@ -18,6 +18,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    BeginReplicaMove,
     CancelTimed,
     ChangeLeases,
     ClaimedQueue,
@@ -30,6 +31,9 @@ from ledger.state.commands import (
     CreateTopic,
     DelegateToken,
     DeleteTopic,
+    DrainNode,
+    EndDrain,
+    EndReplicaMove,
     ForgetConsumerGroup,
     ForgetHolds,
     GrantRules,
@@ -37,6 +41,7 @@ from ledger.state.commands import (
     JoinConsumerGroup,
     LeaveConsumerGroup,
     OpenTopic,
+    PausePlacement,
     QueueEpoch,
     QueueLeases,
     QueueTarget,
@@ -50,6 +55,7 @@ from ledger.state.commands import (
     RevokeRules,
     RollBackHalves,
     RotateUser,
+    SetReplicas,
     SetRocketmqSecret,
     SettledHalf,
     SettleTimed,
@@ -58,6 +64,7 @@ from ledger.state.commands import (
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
+from ledger.state.placement_table import MoveReason
 from ledger.state.timed_table import TimedMessage
 from ledger.state.transaction_table import HalfName
 from ledger.v1 import command_pb2
@@ -250,6 +257,17 @@ def _change_kind(number: int) -> ChangeKind:
     except ValueError as error:
         raise InternalError(
             f"A committed change of leases has the kind {number}, which this program does not know: upgrade this node."
+        ) from error
+
+
+def _move_reason(number: int) -> MoveReason:
+    """Return the reason of a move of a replica. Raises InternalError if this program does not know it."""
+    try:
+        return MoveReason(number)
+    except ValueError as error:
+        raise InternalError(
+            f"A committed move of a replica has the reason {number}, which this program does not know: upgrade this "
+            "node."
         ) from error
 
 
@@ -482,6 +500,42 @@ _KINDS = (
         lambda wire: CreateConsumerGroup(GroupMode(wire.consumer_group, wire.shared, wire.by_key, wire.max_attempts)),
     ),
     _Kind(ChangeLeases, "change_leases", _leases_to_wire, _leases_from_wire),
+    _Kind(
+        SetReplicas,
+        "set_replicas",
+        lambda it: command_pb2.SetReplicas(replicas=it.replicas),
+        lambda wire: SetReplicas(wire.replicas),
+    ),
+    _Kind(
+        PausePlacement,
+        "pause_placement",
+        lambda it: command_pb2.PausePlacement(paused=it.paused),
+        lambda wire: PausePlacement(wire.paused),
+    ),
+    _Kind(
+        DrainNode,
+        "drain_node",
+        lambda it: command_pb2.DrainNode(node=it.node, removes=it.removes),
+        lambda wire: DrainNode(wire.node, wire.removes),
+    ),
+    _Kind(
+        EndDrain,
+        "end_drain",
+        lambda it: command_pb2.EndDrain(node=it.node),
+        lambda wire: EndDrain(wire.node),
+    ),
+    _Kind(
+        BeginReplicaMove,
+        "begin_replica_move",
+        lambda it: command_pb2.BeginReplicaMove(shard=it.shard, to=it.to, source=it.source, reason=it.reason),
+        lambda wire: BeginReplicaMove(wire.shard, wire.to, wire.source, _move_reason(wire.reason)),
+    ),
+    _Kind(
+        EndReplicaMove,
+        "end_replica_move",
+        lambda it: command_pb2.EndReplicaMove(shard=it.shard),
+        lambda wire: EndReplicaMove(wire.shard),
+    ),
 )
 _BY_TYPE = {kind.type: kind for kind in _KINDS}
 _BY_FIELD = {kind.field: kind for kind in _KINDS}

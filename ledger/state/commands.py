@@ -15,6 +15,7 @@ from ledger.access.rules import Rule
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import LeaseChange
+from ledger.state.placement_table import MoveReason
 from ledger.state.timed_table import TimedMessage
 from ledger.state.transaction_table import HalfName
 from ledger.topics import TopicType
@@ -87,6 +88,55 @@ class AddShard:
     shard: int
     nodes: tuple[int, ...]
     incarnations: tuple[bytes, ...]
+
+
+# -- the placement of replicas, in shard 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """From now on, each shard shall have so many replicas."""
+
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class PausePlacement:
+    """Pause all moves of replicas, or go on with them."""
+
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainNode:
+    """Begin to drain a node: its replicas move to other nodes. With `removes`, the node then leaves the cluster."""
+
+    node: int
+    removes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndDrain:
+    """The drain of a node is complete, or an operator has ended it."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReplicaMove:
+    """Begin a move: the shard gets a replica on the node `to`, and then loses the replica on the node `source`."""
+
+    shard: int
+    to: int
+    source: int
+    reason: MoveReason
+
+
+@dataclass(frozen=True, slots=True)
+class EndReplicaMove:
+    """The move of the shard is complete, or it was given up."""
+
+    shard: int
 
 
 # -- holds
@@ -406,6 +456,7 @@ class ChangeLeases:
 
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
+PlacementCommand = SetReplicas | PausePlacement | DrainNode | EndDrain | BeginReplicaMove | EndReplicaMove
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
 AccessCommand = (
@@ -417,6 +468,7 @@ SharedCommand = CreateConsumerGroup | ChangeLeases
 Command = (
     TopicCommand
     | LogCommand
+    | PlacementCommand
     | GroupCommand
     | ProgressCommand
     | AccessCommand

@@ -27,12 +27,13 @@ All numbers are little-endian, and there are no gaps between the fields.
     topic types      number of topics that have another type than MIXED; from version 11 on
     each of them     topic id, type                                                         in the order of creation
     message ids      number of records; the records (message_ids.py); from version 11 on      in the order of the log
+    placement        bytes that follow; encoded by placement_table.py; from version 12 on
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
 on all replicas. For the same reason the state chooses the version, and not the program: version 6 while the feature
-level is 0, version 7 at level 1, version 8 at level 2, version 9 at level 3, version 10 at level 4, and version 11 from
-level 5 on.
+level is 0, version 7 at level 1, version 8 at level 2, version 9 at level 3, version 10 at level 4, version 11 at level
+5, and version 12 from level 6 on.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ from ledger.state.access_encoding import decode_access, encode_access
 from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, TIMED, TOPIC_TYPES, TRANSACTIONS
+from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, PLACEMENT, TIMED, TOPIC_TYPES, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_encoding import decode_leases, encode_leases
 from ledger.state.message_ids import MessageIds
+from ledger.state.placement_table import PlacementTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
@@ -64,8 +66,8 @@ from ledger.topics import TopicType
 from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-# The versions of a state at the feature levels 0 to 4, and the version of a state at a higher level.
-VERSION_0, VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION = 6, 7, 8, 9, 10, 11
+# The versions of a state at the feature levels 0 to 5, and the version of a state at a higher level.
+VERSION_0, VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION = 6, 7, 8, 9, 10, 11, 12
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -98,6 +100,7 @@ class StateParts(NamedTuple):
     transactions: TransactionTable
     shared: SharedGroups
     message_ids: MessageIds
+    placement: PlacementTable
 
 
 def encode_state(state: StateParts) -> bytes:
@@ -127,12 +130,15 @@ def encode_state(state: StateParts) -> bytes:
     if version >= VERSION_4:
         for encoded in (encode_transactions(transactions), encode_leases(shared.modes, shared.leases)):
             parts += (_COUNT.pack(len(encoded)), encoded)
-    if version >= VERSION:
+    if version >= VERSION_5:
         typed = [topic for topic in topics if topic.type is not TopicType.MIXED]
         parts.append(_COUNT.pack(len(typed)))
         parts.extend(_TOPIC_TYPE.pack(topic.topic_id, topic.type) for topic in typed)
         records = state.message_ids.encoded()
         parts += (_COUNT.pack(len(records)), records)
+    if version >= VERSION:
+        placed = state.placement.encode()
+        parts += (_COUNT.pack(len(placed)), placed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -148,8 +154,10 @@ def decode_state(data: bytes, limits: ProducerLimits, latest_level: int = LATEST
 
 
 def _version(feature_level: int) -> int:
-    if feature_level >= TOPIC_TYPES:
+    if feature_level >= PLACEMENT:
         return VERSION
+    if feature_level >= TOPIC_TYPES:
+        return VERSION_5
     if feature_level >= TRANSACTIONS:
         return VERSION_4
     if feature_level >= TIMED:
@@ -239,9 +247,10 @@ class _Reader:
         transactions = self._transactions() if self._version >= VERSION_4 else TransactionTable()
         shared = self._leases() if self._version >= VERSION_4 else SharedGroups()
         message_ids = MessageIds()
-        if self._version >= VERSION:
+        if self._version >= VERSION_5:
             self._give_types(table)
             message_ids = self._message_ids()
+        placement = self._placement() if self._version >= VERSION else PlacementTable()
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
@@ -259,6 +268,7 @@ class _Reader:
             transactions,
             shared,
             message_ids,
+            placement,
         )
 
     def _access(self) -> AccessTable:
@@ -268,6 +278,10 @@ class _Reader:
     def _message_ids(self) -> MessageIds:
         (size,) = next(self._each(_COUNT, 1))
         return MessageIds(self._take(size))
+
+    def _placement(self) -> PlacementTable:
+        (size,) = next(self._each(_COUNT, 1))
+        return PlacementTable.decode(self._take(size))
 
     def _give_types(self, topics: TopicTable) -> None:
         (count,) = next(self._each(_COUNT, 1))

@@ -15,6 +15,7 @@ Two programs of different versions must compute the same state from the same ent
        shared consumer groups: the commands CreateConsumerGroup and ChangeLeases;
        messages with look-up keys: batches with the column LOOK_UP_KEYS
     5  calls that a node makes for a user; types of topics; messages with ids: batches with the column MESSAGE_IDS
+    6  the placement of replicas: how many replicas a shard shall have, drains and moves, in shard 0
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -23,7 +24,7 @@ stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
 from __future__ import annotations
 
 # The highest level whose rules this program knows.
-LATEST_LEVEL = 5
+LATEST_LEVEL = 6
 
 # From this level on, `State` checks the values of commands (command_checks.py).
 CHECKED_COMMANDS = 1
@@ -44,3 +45,5 @@ FORWARDED_CALLERS = 5
 TOPIC_TYPES = 5
 # From this level on, `State` remembers message ids (message_ids.py).
 MESSAGE_IDS = 5
+# From this level of shard 0 on, `State` has the placement of replicas (placement_table.py).
+PLACEMENT = 6

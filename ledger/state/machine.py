@@ -26,6 +26,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    BeginReplicaMove,
     CancelTimed,
     ChangeLeases,
     ClaimQueues,
@@ -37,6 +38,9 @@ from ledger.state.commands import (
     CreateTopic,
     DelegateToken,
     DeleteTopic,
+    DrainNode,
+    EndDrain,
+    EndReplicaMove,
     ForgetConsumerGroup,
     ForgetHolds,
     GrantRules,
@@ -46,6 +50,8 @@ from ledger.state.commands import (
     LeaveConsumerGroup,
     LogCommand,
     OpenTopic,
+    PausePlacement,
+    PlacementCommand,
     ProgressCommand,
     RaiseFeatureLevel,
     ReleaseLog,
@@ -56,6 +62,7 @@ from ledger.state.commands import (
     RevokeRules,
     RollBackHalves,
     RotateUser,
+    SetReplicas,
     SetRocketmqSecret,
     SettleTimed,
     SharedCommand,
@@ -72,6 +79,7 @@ from ledger.state.feature_levels import (
     CHECKED_COMMANDS,
     LATEST_LEVEL,
     MESSAGE_IDS,
+    PLACEMENT,
     SHARED_GROUPS,
     TIMED,
     TOPIC_TYPES,
@@ -81,6 +89,7 @@ from ledger.state.group_modes import GroupMode
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_table import LeaseResults
 from ledger.state.message_ids import MessageIds
+from ledger.state.placement_table import NodeDrain, PlacementTable, ReplicaMove
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
@@ -189,6 +198,7 @@ class State:
         self.transactions = TransactionTable()
         self.shared = SharedGroups()
         self.message_ids = MessageIds()
+        self.placement = PlacementTable()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -408,6 +418,7 @@ class State:
             self.transactions,
             self.shared,
             self.message_ids,
+            self.placement,
         )
         return encode_state(parts)
 
@@ -422,6 +433,7 @@ class State:
         state.transactions = parts.transactions
         state.shared = parts.shared
         state.message_ids = parts.message_ids
+        state.placement = parts.placement
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -436,6 +448,8 @@ class State:
                 return changed
             case RaiseFeatureLevel() | AddShard() | HoldLog() | ReleaseLog() | ForgetHolds():
                 return self._apply_to_log(command, now_ms, index)
+            case SetReplicas() | PausePlacement() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
+                return self._apply_to_placement(command, now_ms)
             case JoinConsumerGroup() | LeaveConsumerGroup() | AssignQueues() | ReleaseQueues() | RenewQueues():
                 return self._apply_to_group(command, index)
             case ClaimQueues() | AcknowledgeOffsets() | ResetOffsets() | ForgetConsumerGroup():
@@ -544,6 +558,33 @@ class State:
                 return self.holds.release(name)
             case ForgetHolds():
                 return None
+
+    def require_placement(self) -> None:
+        """Raise InvalidArgumentError if this shard has no placement of replicas, because its feature level is too
+        low."""
+        if self.feature_level < PLACEMENT:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and the placement of replicas needs level "
+                f"{PLACEMENT}: some nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def _apply_to_placement(self, command: PlacementCommand, now_ms: int) -> bool | None:
+        self.require_placement()
+        match command:
+            case SetReplicas(replicas):
+                self.placement.set_replicas(replicas)
+            case PausePlacement(paused):
+                self.placement.is_paused = paused
+            case DrainNode(node, removes):
+                self.placement.drain(NodeDrain(node, removes))
+            case EndDrain(node):
+                return self.placement.end_drain(node)
+            case BeginReplicaMove(shard, to, source, reason):
+                self._check_shards((shard,))
+                self.placement.begin(ReplicaMove(shard, to, source, reason, now_ms))
+            case EndReplicaMove(shard):
+                return self.placement.end(shard)
+        return None
 
     def _apply_to_group(self, command: GroupCommand, index: int) -> bool:
         match command:

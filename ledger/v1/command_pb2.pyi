@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases", "set_replicas", "pause_placement", "drain_node", "end_drain", "begin_replica_move", "end_replica_move")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,12 @@ class Command(_message.Message):
     COUNT_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     CREATE_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     CHANGE_LEASES_FIELD_NUMBER: _ClassVar[int]
+    SET_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_NODE_FIELD_NUMBER: _ClassVar[int]
+    END_DRAIN_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_REPLICA_MOVE_FIELD_NUMBER: _ClassVar[int]
+    END_REPLICA_MOVE_FIELD_NUMBER: _ClassVar[int]
     create_topic: CreateTopic
     hold_log: HoldLog
     release_log: ReleaseLog
@@ -78,7 +84,13 @@ class Command(_message.Message):
     count_unknown: CountUnknown
     create_consumer_group: CreateConsumerGroup
     change_leases: ChangeLeases
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ...) -> None: ...
+    set_replicas: SetReplicas
+    pause_placement: PausePlacement
+    drain_node: DrainNode
+    end_drain: EndDrain
+    begin_replica_move: BeginReplicaMove
+    end_replica_move: EndReplicaMove
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ..., set_replicas: _Optional[_Union[SetReplicas, _Mapping]] = ..., pause_placement: _Optional[_Union[PausePlacement, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., end_drain: _Optional[_Union[EndDrain, _Mapping]] = ..., begin_replica_move: _Optional[_Union[BeginReplicaMove, _Mapping]] = ..., end_replica_move: _Optional[_Union[EndReplicaMove, _Mapping]] = ...) -> None: ...
 
 class RaiseFeatureLevel(_message.Message):
     __slots__ = ("level",)
@@ -143,6 +155,50 @@ class DeleteTopic(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class SetReplicas(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: int
+    def __init__(self, replicas: _Optional[int] = ...) -> None: ...
+
+class PausePlacement(_message.Message):
+    __slots__ = ("paused",)
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    paused: bool
+    def __init__(self, paused: _Optional[bool] = ...) -> None: ...
+
+class DrainNode(_message.Message):
+    __slots__ = ("node", "removes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REMOVES_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    removes: bool
+    def __init__(self, node: _Optional[int] = ..., removes: _Optional[bool] = ...) -> None: ...
+
+class EndDrain(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    def __init__(self, node: _Optional[int] = ...) -> None: ...
+
+class BeginReplicaMove(_message.Message):
+    __slots__ = ("shard", "to", "source", "reason")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    to: int
+    source: int
+    reason: int
+    def __init__(self, shard: _Optional[int] = ..., to: _Optional[int] = ..., source: _Optional[int] = ..., reason: _Optional[int] = ...) -> None: ...
+
+class EndReplicaMove(_message.Message):
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class HoldLog(_message.Message):
     __slots__ = ("name", "ttl_ms")

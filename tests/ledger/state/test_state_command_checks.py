@@ -13,13 +13,17 @@ from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AddShard,
     AlterTopic,
+    BeginReplicaMove,
     Command,
     CreateTopic,
     DeleteTopic,
+    DrainNode,
     HoldLog,
     OpenTopic,
+    SetReplicas,
     TopicOpened,
 )
+from ledger.state.placement_table import MoveReason
 
 UINT32 = st.integers(0, (1 << 32) - 1) | st.sampled_from([0, 1, 2, MAX_TOPIC_ID, (1 << 32) - 1])
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1) | st.sampled_from([0, 1000, MAX_TIME_MS])
@@ -33,6 +37,9 @@ COMMANDS = (
     | st.builds(DeleteTopic, UINT32)
     | st.builds(AddShard, UINT32, SHARDS, st.lists(st.binary(max_size=17), max_size=4).map(tuple))
     | st.builds(HoldLog, NAMES, INT64)
+    | st.builds(SetReplicas, UINT32)
+    | st.builds(DrainNode, UINT32, st.booleans())
+    | st.builds(BeginReplicaMove, UINT32, UINT32, UINT32, st.sampled_from(MoveReason))
 )
 
 
@@ -66,6 +73,11 @@ REFUSED: list[tuple[Command, int, str]] = [
     (DeleteTopic(0), 1, "No topic can have the id 0"),
     (AddShard(1, (1, 2), (b"1" * 16, b"2" * 15)), 0, "needs 2 incarnations of 16 bytes"),
     (AddShard(1, (0,), (b"1" * 16,)), 0, "No node can have the number 0"),
+    (SetReplicas(0), 0, "A shard cannot have 0 replicas: choose 1 to 9"),
+    (SetReplicas(3), 1, "SetReplicas is for shard 0"),
+    (DrainNode(0, removes=False), 0, "No node can have the number 0"),
+    (BeginReplicaMove(1, 0, 0, MoveReason.DRAIN), 0, "name two nodes"),
+    (BeginReplicaMove(64, 1, 2, MoveReason.DRAIN), 0, "There can be no shard 64"),
     (HoldLog("backup", -1), 0, "A hold cannot last -1 ms"),
 ]
 

@@ -19,6 +19,7 @@ from ledger.state.commands import (
     AlterTopic,
     AssignQueues,
     BeginAccess,
+    BeginReplicaMove,
     CancelTimed,
     ChangeLeases,
     ClaimedQueue,
@@ -31,6 +32,9 @@ from ledger.state.commands import (
     CreateTopic,
     DelegateToken,
     DeleteTopic,
+    DrainNode,
+    EndDrain,
+    EndReplicaMove,
     ForgetConsumerGroup,
     ForgetHolds,
     GrantRules,
@@ -38,6 +42,7 @@ from ledger.state.commands import (
     JoinConsumerGroup,
     LeaveConsumerGroup,
     OpenTopic,
+    PausePlacement,
     QueueEpoch,
     QueueLeases,
     QueueTarget,
@@ -51,6 +56,7 @@ from ledger.state.commands import (
     RevokeRules,
     RollBackHalves,
     RotateUser,
+    SetReplicas,
     SetRocketmqSecret,
     SettledHalf,
     SettleTimed,
@@ -59,6 +65,7 @@ from ledger.state.commands import (
 from ledger.state.consumer_group_table import MemberDetails
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
+from ledger.state.placement_table import MoveReason
 from ledger.state.transaction_table import HERE, HalfName
 from ledger.v1 import command_pb2
 
@@ -74,6 +81,12 @@ COMMANDS: list[Command] = [
     TopicOpened(7, 4),
     DeleteTopic(7),
     AddShard(2, (3, 1), (b"3" * 16, b"1" * 16)),
+    SetReplicas(5),
+    PausePlacement(True),
+    DrainNode(4, removes=True),
+    EndDrain(4),
+    BeginReplicaMove(2, 4, 1, MoveReason.DRAIN),
+    EndReplicaMove(2),
     HoldLog("backup", 60_000),
     ReleaseLog("backup"),
     ForgetHolds(),

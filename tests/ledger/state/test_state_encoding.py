@@ -224,8 +224,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused(data: bytes) -> No
 
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
-    data[4] += 6
-    with pytest.raises(InternalError, match="version 12, and this program knows versions 6 to 11"):
+    data[4] += 7
+    with pytest.raises(InternalError, match="version 13, and this program knows versions 6 to 12"):
         State.decode(bytes(data))
 
 
