@@ -23,7 +23,13 @@ from tests.cluster.fleet import Fleet
 pytestmark = pytest.mark.real
 
 OLD = Path(__file__).resolve().parents[2] / "store" / "data" / "format-1.tar.gz"
-SETTINGS = {"cluster": "old", "segment_bytes": 1_179_648, "max_message_bytes": 65_536, "shards": 2}
+SETTINGS = {
+    "cluster": "old",
+    "segment_bytes": 1_179_648,
+    "max_message_bytes": 65_536,
+    "shards": 2,
+    "retention_hours": 0,
+}
 
 
 @pytest.fixture
