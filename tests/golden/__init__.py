@@ -2,7 +2,7 @@
 
 This package contains, in reading order:
 
-    old_program.py       the program of an earlier commit, in a directory of its own
+    program.py           the program of an earlier commit, in a directory of its own
     content.py           what is written into each data directory; it runs with the clients of the old program
     make.py              makes `level-N.tar.xz`
     test_golden.py       reads every `level-N.tar.xz`

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.ports import free_base_port
-from tests.golden.old_program import ROOT, OldProgram, unpack
+from tests.golden.program import ROOT, Program, unpack
 
 HERE = Path(__file__).resolve().parent
 # By feature level: the last commit whose program knows this level and no higher one.
@@ -49,7 +49,7 @@ def make(level: int, commit: str) -> Path:
         return _packed(directory, HERE / f"level-{level}.tar.xz")
 
 
-def _written(program: OldProgram, level: int, directory: Path) -> str:
+def _written(program: Program, level: int, directory: Path) -> str:
     """Start a node, write into it, stop it in order, and return what the old program's consumers read."""
     port = free_base_port(1)
     address = f"127.0.0.1:{port}"

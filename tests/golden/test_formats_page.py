@@ -14,7 +14,7 @@ from store.directory.format_upgrade import FORMAT
 from store.index import key_file
 from store.log import entry
 from store.snapshot import checkpoint, incoming_snapshot, snapshot
-from tests.golden.old_program import ROOT
+from tests.golden.program import ROOT
 from tests.golden.wire import files
 
 PAGE = (ROOT / "docs" / "FORMATS.md").read_text()

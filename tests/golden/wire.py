@@ -17,7 +17,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 
-from tests.golden.old_program import ROOT
+from tests.golden.program import ROOT
 
 WIRE = Path(__file__).with_name("wire.txt")
 _TYPES = {

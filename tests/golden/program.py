@@ -31,7 +31,7 @@ def before_the_last_level() -> str:
     return _git("rev-parse", "--verify", f"{changed}~1").strip()
 
 
-def unpack(commit: str, directory: Path) -> OldProgram:
+def unpack(commit: str, directory: Path) -> Program:
     """Unpack the program of the commit into the directory. Raises NoHistoryError."""
     directory.mkdir(parents=True)
     archive = directory.with_suffix(".tar")
@@ -39,10 +39,10 @@ def unpack(commit: str, directory: Path) -> OldProgram:
     with tarfile.open(archive) as packed:
         packed.extractall(directory, filter="data")
     archive.unlink()
-    return OldProgram(directory)
+    return Program(directory)
 
 
-class OldProgram:
+class Program:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
@@ -56,7 +56,7 @@ class OldProgram:
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int | None = None
     ) -> subprocess.Popen[bytes]:
-        """Run this interpreter with the arguments, where imports find the old program. Return the process."""
+        """Run this interpreter with the arguments, where imports find this program. Return the process."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("LEDGERMQ_")}
         return subprocess.Popen(
             [sys.executable, *arguments],
