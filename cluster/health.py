@@ -41,6 +41,10 @@ class ReplicaRow:
     no_writes: str | None = None
     # By how many ms the wall clock of the node is ahead of the clocks of most voters, or behind them (negative).
     clock_offset_ms: int | None = None
+    # The voter that is pinned as the leader of the shard, and the voter that takes leadership whenever it can, as this
+    # replica knows them; 0: none.
+    pinned_leader: int | None = None
+    preferred_leader: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,8 @@ def rows_of(nodes: list[NodeStatus]) -> list[ReplicaRow]:
                     rebuilt=shard.rebuilt,
                     no_writes=shard.no_writes,
                     clock_offset_ms=None if leader is None else leader.clock_offsets_ms.get(node.node),
+                    pinned_leader=shard.pinned_leader,
+                    preferred_leader=shard.preferred_leader,
                 )
             )
     return rows

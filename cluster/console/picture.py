@@ -86,6 +86,11 @@ class SeenShard:
     term: int
 
     @property
+    def pinned_leader(self) -> int:
+        """The node that is pinned as the leader, as the leader knows it; 0: none."""
+        return next((each.status.pinned_leader for each in self.replicas if each.node == self.leader), 0)
+
+    @property
     def start(self) -> int:
         """Where the longest log begins, in bytes."""
         return min((replica.status.start_position for replica in self.replicas), default=0)

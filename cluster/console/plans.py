@@ -54,9 +54,52 @@ def transfer_plan(shard: int, members: Members, to: int) -> Plan:
             f"Node {members.leader} stops leading shard {shard}, and "
             f"{f'node {to}' if to else 'the most up-to-date other voter'} takes over.{lag}",
             "Sends to the shard wait meanwhile, usually for less than a second. Clients repeat them by themselves.",
-            "If the setting `spread_leaders` is on, leadership may go back to the preferred leader of the shard.",
+            _afterwards(members, to),
         ),
         refusals=tuple(refusals),
+    )
+
+
+def _afterwards(members: Members, to: int) -> str:
+    """Return how long leadership stays at node `to` after a transfer; 0: at the node that the leader chooses."""
+    preferred = members.preferred_leader
+    if not preferred:
+        return "The shard has no preferred leader, so the new leader leads until another node is elected."
+    kind = "pinned as the leader of the shard" if members.pinned_leader else "the preferred leader of the shard"
+    if preferred == to:
+        return f"Node {to} is {kind}, so it keeps leadership."
+    return (
+        f"Node {preferred} is {kind} and takes leadership back about {members.preference_ms / 1000:.3g} s later. To "
+        "prevent this, pin the new leader."
+    )
+
+
+def pin_plan(shard: int, members: Members, node: int) -> Plan:
+    """Plan that node `node` leads the shard whenever it can. If `node` is 0, remove the pin."""
+    if not node:
+        refusals = () if members.pinned_leader else (f"Shard {shard} has no pinned leader.",)
+        return Plan(
+            "pin",
+            f"Remove the pin of the leader of shard {shard}",
+            "Remove the pin",
+            {"shard": str(shard), "node": "0"},
+            ("If the shard has a preferred leader, leadership returns to it. Otherwise the present leader goes on.",),
+            refusals=refusals,
+        )
+    member = members.get(node)
+    is_voter = member is not None and member.voter
+    return Plan(
+        "pin",
+        f"Pin node {node} as the leader of shard {shard}",
+        f"Pin node {node}",
+        {"shard": str(shard), "node": str(node)},
+        (
+            f"Node {node} leads shard {shard} whenever it can, also after elections and restarts. While it is down, "
+            "another node leads.",
+            f"If another node leads now, it hands leadership over within about {members.preference_ms / 1000:.3g} s.",
+            "The pin ends when you remove it, or when the node is removed from the shard.",
+        ),
+        refusals=() if is_voter else (f"Node {node} is no voter of shard {shard}.",),
     )
 
 

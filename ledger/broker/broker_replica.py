@@ -112,13 +112,16 @@ class BrokerReplica:
         monotonic_s: Callable[[], float] = time.monotonic,
         timed_limits: TimedLimits | None = None,
         events: NodeEvents | None = None,
+        preference_ms: int = 0,
     ) -> None:
         """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
         a clock in seconds. `timed_limits` are the limits of messages with delivery times; None: the defaults. `events`
-        takes what happens to this replica; None: nobody looks at it."""
+        takes what happens to this replica; None: nobody looks at it. `preference_ms` is how long another leader leads
+        at least before it hands leadership to the preferred leader; 0: this is not known."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
         self.membership = membership
+        self.preference_ms = preference_ms
         self.log_holds = LogHolds(self)
         self.feature_level = FeatureLevel(self)
         self.leader_changes = 0
@@ -195,6 +198,13 @@ class BrokerReplica:
         """The state after the last applied entry. When a snapshot is received, a new `State` object replaces this
         object."""
         return self._applied.state
+
+    @property
+    def pinned_leader(self) -> int:
+        """The voter that is pinned as the leader of this shard, or 0. The pin of a voter that was removed has no
+        effect."""
+        pin, configuration = self.state.pinned_leader, self.membership.configuration
+        return 0 if pin is None or configuration is None else pin.among(configuration.voters)
 
     # -- the state machine: called by the driver
 

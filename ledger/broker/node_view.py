@@ -145,6 +145,9 @@ class ReplicaStatus:
     applied_position: int = 0
     # For whom this replica voted in this term, or 0.
     voted_for: int = 0
+    # The voter that is pinned as the leader, and the voter that other leaders hand leadership to; 0: none.
+    pinned_leader: int = 0
+    preferred_leader: int = 0
 
 
 class NodeView:
@@ -242,6 +245,8 @@ class NodeView:
             commit_position=_end_of(log, raft.commit),
             applied_position=_end_of(log, replica.driver.applied),
             voted_for=raft.voted_for,
+            pinned_leader=replica.pinned_leader,
+            preferred_leader=raft.preferred_leader,
         )
 
     def _role(self, replica: BrokerReplica) -> str:

@@ -204,7 +204,9 @@ class ShardStatus:
     only a leader tells, says by how many ms the wall clock of each voter is ahead of the clocks of a majority, or
     behind them (negative). `first_index` is the first entry of the log. The positions are in bytes since the first
     entry that the shard ever had: the log begins at `start_position`, and is flushed to the disk, committed and applied
-    up to the other positions. `voted_for` is the node for which this replica voted in this term, or 0.
+    up to the other positions. `voted_for` is the node for which this replica voted in this term, or 0. `pinned_leader`
+    is the voter that an operator has pinned as the leader, and `preferred_leader` the voter that takes leadership
+    whenever it can (the pinned leader, if there is one), as this replica knows them; 0: none.
     """
 
     shard: int
@@ -230,6 +232,8 @@ class ShardStatus:
     commit_position: int = 0
     applied_position: int = 0
     voted_for: int = 0
+    pinned_leader: int = 0
+    preferred_leader: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +260,9 @@ class Members:
     """The members of a shard in its newest committed configuration.
 
     `transferring_to` is the node to which the leader hands over the leadership now, or 0 if there is no handover.
+    `pinned_leader` is the voter that an operator has pinned as the leader, and `preferred_leader` the voter that takes
+    leadership whenever it can (the pinned leader, if there is one); 0: none. Another leader leads for `preference_ms`
+    at least before it hands leadership to the preferred leader; 0: the leader runs a version that does not tell.
     """
 
     cluster: str
@@ -266,6 +273,9 @@ class Members:
     commit: int
     configuration_index: int
     members: tuple[Member, ...]
+    preferred_leader: int = 0
+    pinned_leader: int = 0
+    preference_ms: int = 0
 
     def get(self, node: int) -> Member | None:
         """Return the member with this node number, or None."""

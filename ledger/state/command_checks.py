@@ -41,6 +41,7 @@ from ledger.state.commands import (
     HoldLog,
     OpenTopic,
     PausePlacement,
+    PinLeader,
     PlacementCommand,
     RemoveUser,
     RevokeRules,
@@ -152,6 +153,8 @@ def check_values(command: Command) -> None:
             _check_founders(nodes, incarnations)
         case SetReplicas() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
             _check_placement(command)
+        case PinLeader(node, incarnation):
+            _check_founders((node,), (incarnation,))
         case HoldLog(name, ttl_ms):
             validate_hold(name, ttl_ms)
         case BeginAccess() | AddUser() | RotateUser() | RemoveUser() | GrantRules() | RevokeRules() | DelegateToken():
@@ -347,5 +350,5 @@ def _check_founders(nodes: tuple[int, ...], incarnations: tuple[bytes, ...]) -> 
         _check_node(node)
     if [len(each) for each in incarnations] != [INCARNATION_BYTES] * len(nodes):
         raise InvalidArgumentError(
-            f"A shard on {len(nodes)} nodes needs {len(nodes)} incarnations of {INCARNATION_BYTES} bytes each."
+            f"{len(nodes)} nodes of a shard need {len(nodes)} incarnations of {INCARNATION_BYTES} bytes each."
         )

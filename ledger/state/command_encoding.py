@@ -42,6 +42,7 @@ from ledger.state.commands import (
     LeaveConsumerGroup,
     OpenTopic,
     PausePlacement,
+    PinLeader,
     QueueEpoch,
     QueueLeases,
     QueueTarget,
@@ -60,6 +61,7 @@ from ledger.state.commands import (
     SettledHalf,
     SettleTimed,
     TopicOpened,
+    UnpinLeader,
 )
 from ledger.state.consumer_group_table import MemberDetails, TopicQueueId
 from ledger.state.group_modes import GroupMode
@@ -278,6 +280,13 @@ _KINDS = (
         lambda it: command_pb2.RaiseFeatureLevel(level=it.level),
         lambda wire: RaiseFeatureLevel(wire.level),
     ),
+    _Kind(
+        PinLeader,
+        "pin_leader",
+        lambda it: command_pb2.PinLeader(node=it.node, incarnation=it.incarnation),
+        lambda wire: PinLeader(wire.node, wire.incarnation),
+    ),
+    _Kind(UnpinLeader, "unpin_leader", lambda it: command_pb2.UnpinLeader(), lambda wire: UnpinLeader()),
     _Kind(
         CreateTopic,
         "create_topic",

@@ -30,6 +30,20 @@ class RaiseFeatureLevel:
     level: int
 
 
+@dataclass(frozen=True, slots=True)
+class PinLeader:
+    """Let the voter `node` lead this shard whenever it can. `incarnation` is its incarnation in the shard. An earlier
+    pin is replaced."""
+
+    node: int
+    incarnation: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class UnpinLeader:
+    """Remove the pin of this shard's leader."""
+
+
 # -- topics and shards
 
 
@@ -455,7 +469,7 @@ class ChangeLeases:
 
 
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
-LogCommand = RaiseFeatureLevel | AddShard | HoldLog | ReleaseLog | ForgetHolds
+LogCommand = RaiseFeatureLevel | PinLeader | UnpinLeader | AddShard | HoldLog | ReleaseLog | ForgetHolds
 PlacementCommand = SetReplicas | PausePlacement | DrainNode | EndDrain | BeginReplicaMove | EndReplicaMove
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup

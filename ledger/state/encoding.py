@@ -28,6 +28,7 @@ All numbers are little-endian, and there are no gaps between the fields.
     each of them     topic id, type                                                         in the order of creation
     message ids      number of records; the records (message_ids.py); from version 11 on      in the order of the log
     placement        bytes that follow; encoded by placement_table.py; from version 12 on
+    pinned leader    node, incarnation; 0 and zeros without a pin; from version 12 on
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
@@ -53,6 +54,7 @@ from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, PLACEMENT,
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_encoding import decode_leases, encode_leases
 from ledger.state.message_ids import MessageIds
+from ledger.state.pinned_leader import PinnedLeader
 from ledger.state.placement_table import PlacementTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
@@ -79,6 +81,7 @@ _HOLD = struct.Struct("<QqqI")
 _SHARD = struct.Struct("<II")
 _TURN = struct.Struct("<qQQI")
 _OPEN = struct.Struct("<Qq")
+_PIN = struct.Struct(f"<I{INCARNATION_BYTES}s")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
@@ -101,6 +104,7 @@ class StateParts(NamedTuple):
     shared: SharedGroups
     message_ids: MessageIds
     placement: PlacementTable
+    pinned_leader: PinnedLeader | None
 
 
 def encode_state(state: StateParts) -> bytes:
@@ -139,6 +143,7 @@ def encode_state(state: StateParts) -> bytes:
     if version >= VERSION:
         placed = state.placement.encode()
         parts += (_COUNT.pack(len(placed)), placed)
+        parts.append(_PIN.pack(*(state.pinned_leader or (0, b""))))
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -251,6 +256,7 @@ class _Reader:
             self._give_types(table)
             message_ids = self._message_ids()
         placement = self._placement() if self._version >= VERSION else PlacementTable()
+        pinned_leader = self._pinned_leader() if self._version >= VERSION else None
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
@@ -269,11 +275,18 @@ class _Reader:
             shared,
             message_ids,
             placement,
+            pinned_leader,
         )
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _pinned_leader(self) -> PinnedLeader | None:
+        ((node, incarnation),) = _PIN.iter_unpack(self._take(_PIN.size))
+        if not node and any(incarnation):
+            raise InternalError("A snapshot of the state has a pinned leader without a node: fetch it again.")
+        return PinnedLeader(node, incarnation) if node else None
 
     def _message_ids(self) -> MessageIds:
         (size,) = next(self._each(_COUNT, 1))

@@ -15,7 +15,8 @@ Two programs of different versions must compute the same state from the same ent
        shared consumer groups: the commands CreateConsumerGroup and ChangeLeases;
        messages with look-up keys: batches with the column LOOK_UP_KEYS
     5  calls that a node makes for a user; types of topics; messages with ids: batches with the column MESSAGE_IDS
-    6  the placement of replicas: how many replicas a shard shall have, drains and moves, in shard 0
+    6  the placement of replicas: how many replicas a shard shall have, drains and moves, in shard 0;
+       pinned leaders: the commands PinLeader and UnpinLeader
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -47,3 +48,5 @@ TOPIC_TYPES = 5
 MESSAGE_IDS = 5
 # From this level of shard 0 on, `State` has the placement of replicas (placement_table.py).
 PLACEMENT = 6
+# From this level on, `State` has a pinned leader (pinned_leader.py).
+PINNED_LEADERS = 6

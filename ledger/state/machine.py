@@ -51,6 +51,7 @@ from ledger.state.commands import (
     LogCommand,
     OpenTopic,
     PausePlacement,
+    PinLeader,
     PlacementCommand,
     ProgressCommand,
     RaiseFeatureLevel,
@@ -70,6 +71,7 @@ from ledger.state.commands import (
     TopicCommand,
     TopicOpened,
     TransactionCommand,
+    UnpinLeader,
 )
 from ledger.state.consumer_group_table import TopicQueueId
 from ledger.state.consumption import Consumption, QueueResults
@@ -79,6 +81,7 @@ from ledger.state.feature_levels import (
     CHECKED_COMMANDS,
     LATEST_LEVEL,
     MESSAGE_IDS,
+    PINNED_LEADERS,
     PLACEMENT,
     SHARED_GROUPS,
     TIMED,
@@ -89,6 +92,7 @@ from ledger.state.group_modes import GroupMode
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_table import LeaseResults
 from ledger.state.message_ids import MessageIds
+from ledger.state.pinned_leader import PinnedLeader
 from ledger.state.placement_table import NodeDrain, PlacementTable, ReplicaMove
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
@@ -199,6 +203,8 @@ class State:
         self.shared = SharedGroups()
         self.message_ids = MessageIds()
         self.placement = PlacementTable()
+        # The voter that an operator wants to lead this shard; None: no voter is pinned.
+        self.pinned_leader: PinnedLeader | None = None
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -292,6 +298,14 @@ class State:
         if self.feature_level < TOPIC_TYPES:
             raise InvalidArgumentError(
                 f"This shard has feature level {self.feature_level}, and types of topics need level {TOPIC_TYPES}: "
+                "some nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def require_pinned_leaders(self) -> None:
+        """Raise InvalidArgumentError if no leader can be pinned, because the feature level of this shard is too low."""
+        if self.feature_level < PINNED_LEADERS:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and pinned leaders need level {PINNED_LEADERS}: "
                 "some nodes run an older version, upgrade them (`ledgermq cluster info`)."
             )
 
@@ -419,6 +433,7 @@ class State:
             self.shared,
             self.message_ids,
             self.placement,
+            self.pinned_leader,
         )
         return encode_state(parts)
 
@@ -434,6 +449,7 @@ class State:
         state.shared = parts.shared
         state.message_ids = parts.message_ids
         state.placement = parts.placement
+        state.pinned_leader = parts.pinned_leader
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -446,7 +462,15 @@ class State:
                 changed = self._apply_to_topics(command, now_ms, index)
                 self.topics.changed_at = index
                 return changed
-            case RaiseFeatureLevel() | AddShard() | HoldLog() | ReleaseLog() | ForgetHolds():
+            case (
+                RaiseFeatureLevel()
+                | PinLeader()
+                | UnpinLeader()
+                | AddShard()
+                | HoldLog()
+                | ReleaseLog()
+                | ForgetHolds()
+            ):
                 return self._apply_to_log(command, now_ms, index)
             case SetReplicas() | PausePlacement() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
                 return self._apply_to_placement(command, now_ms)
@@ -547,6 +571,14 @@ class State:
         match command:
             case RaiseFeatureLevel(level):
                 self._raise_feature_level(level)
+                return None
+            case PinLeader(node, incarnation):
+                self.require_pinned_leaders()
+                self.pinned_leader = PinnedLeader(node, incarnation)
+                return None
+            case UnpinLeader():
+                self.require_pinned_leaders()
+                self.pinned_leader = None
                 return None
             case AddShard(shard, nodes, incarnations):
                 self.shards.add(shard, nodes, incarnations)

@@ -446,7 +446,7 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes", "clock_offsets_ms", "first_index", "start_position", "flushed_position", "commit_position", "applied_position", "voted_for")
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect", "feature_level", "stopped", "diverged", "unacknowledged_by", "rebuilt", "no_writes", "clock_offsets_ms", "first_index", "start_position", "flushed_position", "commit_position", "applied_position", "voted_for", "pinned_leader", "preferred_leader")
     class ClockOffsetsMsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -477,6 +477,8 @@ class ShardStatus(_message.Message):
     COMMIT_POSITION_FIELD_NUMBER: _ClassVar[int]
     APPLIED_POSITION_FIELD_NUMBER: _ClassVar[int]
     VOTED_FOR_FIELD_NUMBER: _ClassVar[int]
+    PINNED_LEADER_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_LEADER_FIELD_NUMBER: _ClassVar[int]
     shard: int
     role: str
     term: int
@@ -500,4 +502,6 @@ class ShardStatus(_message.Message):
     commit_position: int
     applied_position: int
     voted_for: int
-    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ..., clock_offsets_ms: _Optional[_Mapping[int, int]] = ..., first_index: _Optional[int] = ..., start_position: _Optional[int] = ..., flushed_position: _Optional[int] = ..., commit_position: _Optional[int] = ..., applied_position: _Optional[int] = ..., voted_for: _Optional[int] = ...) -> None: ...
+    pinned_leader: int
+    preferred_leader: int
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ..., feature_level: _Optional[int] = ..., stopped: _Optional[str] = ..., diverged: _Optional[str] = ..., unacknowledged_by: _Optional[_Iterable[int]] = ..., rebuilt: _Optional[str] = ..., no_writes: _Optional[str] = ..., clock_offsets_ms: _Optional[_Mapping[int, int]] = ..., first_index: _Optional[int] = ..., start_position: _Optional[int] = ..., flushed_position: _Optional[int] = ..., commit_position: _Optional[int] = ..., applied_position: _Optional[int] = ..., voted_for: _Optional[int] = ..., pinned_leader: _Optional[int] = ..., preferred_leader: _Optional[int] = ...) -> None: ...

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases", "set_replicas", "pause_placement", "drain_node", "end_drain", "begin_replica_move", "end_replica_move")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "pin_leader", "unpin_leader", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases", "set_replicas", "pause_placement", "drain_node", "end_drain", "begin_replica_move", "end_replica_move")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,8 @@ class Command(_message.Message):
     FORGET_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     RENEW_QUEUES_FIELD_NUMBER: _ClassVar[int]
     RAISE_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PIN_LEADER_FIELD_NUMBER: _ClassVar[int]
+    UNPIN_LEADER_FIELD_NUMBER: _ClassVar[int]
     BEGIN_ACCESS_FIELD_NUMBER: _ClassVar[int]
     ADD_USER_FIELD_NUMBER: _ClassVar[int]
     ROTATE_USER_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +70,8 @@ class Command(_message.Message):
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
     raise_feature_level: RaiseFeatureLevel
+    pin_leader: PinLeader
+    unpin_leader: UnpinLeader
     begin_access: BeginAccess
     add_user: AddUser
     rotate_user: RotateUser
@@ -90,13 +94,25 @@ class Command(_message.Message):
     end_drain: EndDrain
     begin_replica_move: BeginReplicaMove
     end_replica_move: EndReplicaMove
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ..., set_replicas: _Optional[_Union[SetReplicas, _Mapping]] = ..., pause_placement: _Optional[_Union[PausePlacement, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., end_drain: _Optional[_Union[EndDrain, _Mapping]] = ..., begin_replica_move: _Optional[_Union[BeginReplicaMove, _Mapping]] = ..., end_replica_move: _Optional[_Union[EndReplicaMove, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., pin_leader: _Optional[_Union[PinLeader, _Mapping]] = ..., unpin_leader: _Optional[_Union[UnpinLeader, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ..., set_replicas: _Optional[_Union[SetReplicas, _Mapping]] = ..., pause_placement: _Optional[_Union[PausePlacement, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., end_drain: _Optional[_Union[EndDrain, _Mapping]] = ..., begin_replica_move: _Optional[_Union[BeginReplicaMove, _Mapping]] = ..., end_replica_move: _Optional[_Union[EndReplicaMove, _Mapping]] = ...) -> None: ...
 
 class RaiseFeatureLevel(_message.Message):
     __slots__ = ("level",)
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     level: int
     def __init__(self, level: _Optional[int] = ...) -> None: ...
+
+class PinLeader(_message.Message):
+    __slots__ = ("node", "incarnation")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    incarnation: bytes
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+
+class UnpinLeader(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "queues", "shards", "type")

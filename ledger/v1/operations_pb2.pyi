@@ -14,7 +14,7 @@ class GetMembersRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class GetMembersResponse(_message.Message):
-    __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members")
+    __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members", "preferred_leader", "pinned_leader", "preference_ms")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,9 @@ class GetMembersResponse(_message.Message):
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_LEADER_FIELD_NUMBER: _ClassVar[int]
+    PINNED_LEADER_FIELD_NUMBER: _ClassVar[int]
+    PREFERENCE_MS_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     term: int
@@ -33,7 +36,10 @@ class GetMembersResponse(_message.Message):
     commit: int
     configuration_index: int
     members: _containers.RepeatedCompositeFieldContainer[Member]
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., transferring_to: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., configuration_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+    preferred_leader: int
+    pinned_leader: int
+    preference_ms: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., transferring_to: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., configuration_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., preferred_leader: _Optional[int] = ..., pinned_leader: _Optional[int] = ..., preference_ms: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("node", "address", "incarnation", "voter", "suspect", "lag_entries", "lag_bytes", "caught_up")
@@ -112,6 +118,20 @@ class TransferLeadershipResponse(_message.Message):
     error: _error_pb2.Error
     to: int
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., to: _Optional[int] = ...) -> None: ...
+
+class PinLeaderRequest(_message.Message):
+    __slots__ = ("shard", "node")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    node: int
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+
+class PinLeaderResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class RecoverNodeRequest(_message.Message):
     __slots__ = ("shard", "node", "accept_loss")

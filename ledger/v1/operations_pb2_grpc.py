@@ -59,6 +59,11 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.TransferLeadershipRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.TransferLeadershipResponse.FromString,
                 _registered_method=True)
+        self.PinLeader = channel.unary_unary(
+                '/ledger.v1.Operations/PinLeader',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.PinLeaderRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.PinLeaderResponse.FromString,
+                _registered_method=True)
         self.RecoverNode = channel.unary_unary(
                 '/ledger.v1.Operations/RecoverNode',
                 request_serializer=ledger_dot_v1_dot_operations__pb2.RecoverNodeRequest.SerializeToString,
@@ -134,6 +139,13 @@ class OperationsServicer:
 
     def TransferLeadership(self, request, context):
         """Begins a handover. GetMembers shows whether the handover succeeded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PinLeader(self, request, context):
+        """Pins a voter as the leader of the shard, or removes the pin. The leader answers when this is applied.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -223,6 +235,11 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.TransferLeadership,
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.TransferLeadershipRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.TransferLeadershipResponse.SerializeToString,
+            ),
+            'PinLeader': grpc.unary_unary_rpc_method_handler(
+                    servicer.PinLeader,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.PinLeaderRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.PinLeaderResponse.SerializeToString,
             ),
             'RecoverNode': grpc.unary_unary_rpc_method_handler(
                     servicer.RecoverNode,
@@ -400,6 +417,33 @@ class Operations:
             '/ledger.v1.Operations/TransferLeadership',
             ledger_dot_v1_dot_operations__pb2.TransferLeadershipRequest.SerializeToString,
             ledger_dot_v1_dot_operations__pb2.TransferLeadershipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PinLeader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/PinLeader',
+            ledger_dot_v1_dot_operations__pb2.PinLeaderRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.PinLeaderResponse.FromString,
             options,
             channel_credentials,
             insecure,

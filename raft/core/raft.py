@@ -157,6 +157,12 @@ class Raft:
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
+    def preferred_leader(self) -> int:
+        """Return the voter to which any other leader hands leadership over when it can, or 0 if there is none."""
+        voters = self._server.voters
+        return self.settings.prefer(voters) if voters else 0
+
+    @property
     def progress(self) -> Mapping[int, FollowerProgress]:
         """Return the progress of each follower by node id, if this server leads. If this server does not lead,
         return an empty mapping. Callers must not change the returned objects."""

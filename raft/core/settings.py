@@ -14,7 +14,8 @@ from raft.core.log_terms import LogTerms
 # One Append carries at most `max_bytes`, but always at least one entry, and only written entries.
 Reach = Callable[[int, int], tuple[int, int]]
 
-# Returns the preferred leader among the given voters, the same on all servers; 0: none is preferred.
+# Returns the preferred leader among the given voters; 0: none is preferred. Servers that have applied the same entries
+# must return the same voter. Otherwise two servers would hand leadership to and fro.
 Prefer = Callable[[tuple[int, ...]], int]
 
 

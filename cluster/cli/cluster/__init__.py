@@ -3,6 +3,7 @@
 This package contains, in reading order:
 
     command.py     info, health, add-shard
-    members.py     add-node, promote, remove-node, transfer-leader, recover
+    members.py     add-node, promote, remove-node, recover
+    leadership.py  transfer-leader
     log_start.py   trim, hold, release, holds: which messages are kept
 """

@@ -1,5 +1,5 @@
 """The commands `ledgermq cluster info`, `health` and `add-shard`. The other subcommands of `ledgermq cluster` are
-in `members.py` and `log_start.py`."""
+in `members.py`, `leadership.py` and `log_start.py`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cluster.cli.cluster.leadership import transfer_leader
 from cluster.cli.cluster.log_start import LOG_OPERATIONS
 from cluster.cli.cluster.members import OPERATIONS
 from cluster.cli.failure import CommandError
@@ -30,7 +31,7 @@ def cluster() -> None:
     """Show the nodes and shards of a cluster, and change its members, its leaders and the start of its logs."""
 
 
-for command in (*OPERATIONS, *LOG_OPERATIONS):
+for command in (*OPERATIONS, transfer_leader, *LOG_OPERATIONS):
     cluster.add_command(command)
 
 
@@ -103,7 +104,8 @@ def info(bootstrap: str, output: str) -> None:
     suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
     is older than the program of the other nodes. A diverged replica and another member contradict each other, so the
     shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. A replica
-    with the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. "wrong
+    with the mark "pinned" leads its shard whenever it can (`ledgermq cluster transfer-leader --pin`). A replica with
+    the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. "wrong
     clock" marks a node whose wall clock differs from the clocks of most nodes by more than 5 s. The reasons are printed
     below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names it.
     """
@@ -179,4 +181,5 @@ def _rebuilt(row: ReplicaRow) -> str:
 
 
 def _role(row: ReplicaRow) -> str:
-    return ", ".join([row.role, *marks_of(row)])
+    pinned = ["pinned"] if row.pinned_leader == row.node else []
+    return ", ".join([row.role, *pinned, *marks_of(row)])

@@ -1,4 +1,4 @@
-"""The commands `ledgermq cluster add-node`, `promote`, `remove-node`, `transfer-leader` and `recover`.
+"""The commands `ledgermq cluster add-node`, `promote`, `remove-node` and `recover`.
 
 Each command ends when the cluster reports that the change is complete, and then prints one sentence. While a change is
 under way, the command prints its progress to standard error. With `--no-wait` a command ends when the leader has
@@ -81,7 +81,7 @@ def add_node(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Add the node NODE as a learner, which receives the log and does not vote.
+    """Add the node _NODE as a learner, which receives the log and does not vote.
 
     Before this command, start the node at --address with an empty data directory and `ledgermq server run --join`. The
     command ends when the node has caught up. After this command, `ledgermq cluster promote` can make the node a voter.
@@ -116,7 +116,7 @@ def add_node(
 @bootstrap_option
 @format_option
 def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Make the learner NODE a voter. The command fails if the learner has not caught up."""
+    """Make the learner _NODE a voter. The command fails if the learner has not caught up."""
 
     async def work(admin: AsyncAdmin) -> None:
         await admin.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
@@ -132,7 +132,7 @@ def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstra
 @bootstrap_option
 @format_option
 def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Remove node NODE from the cluster. If the node leads a shard, the node first hands over leadership.
+    """Remove node _NODE from the cluster. If the node leads a shard, the node first hands over leadership.
 
     The last voter cannot be removed. The process of the removed node keeps running but is no longer part of the
     cluster; stop the process. Before you add the node again, give it an empty data directory.
@@ -143,36 +143,6 @@ def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, boot
 
     done = f"Node {node} is removed" + (": you can stop its process." if shard is None else f" from shard {shard}.")
     _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=done)
-
-
-@click.command("transfer-leader")
-@click.option(
-    "--to",
-    type=_NODE,
-    default=None,
-    help="The voter that becomes the leader.  [default: the follower with the newest log]",
-)
-@shard_option("0")
-@wait_option
-@timeout_option(_TIMEOUT_S)
-@bootstrap_option
-@format_option
-def transfer_leader(
-    to: int | None, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
-) -> None:
-    """Hand over the leadership of a shard to another voter. If the handover fails, the present leader stays the
-    leader.
-
-    Only a voter that answers and is not suspect can become the leader. A suspect node is a node that may have lost
-    entries. If the shard has a preferred leader, leadership later returns to the preferred leader.
-    """
-    target = 0
-
-    async def work(admin: AsyncAdmin) -> None:
-        nonlocal target
-        target = await admin.transfer_leadership(to or 0, shard=shard or 0, wait=wait, timeout_ms=timeout_s * 1000)
-
-    _run(bootstrap, output, work, shard=shard, wait=wait, node=to, done=lambda: f"Node {target} leads.")
 
 
 @click.command()
@@ -206,7 +176,7 @@ def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, b
     return 0 if all(doubt.accepted for doubt in doubts) else 1
 
 
-OPERATIONS = (add_node, promote, remove_node, transfer_leader, recover)
+OPERATIONS = (add_node, promote, remove_node, recover)
 
 
 class Teller:
@@ -232,7 +202,7 @@ def _run(
     shard: int | None,
     wait: bool,
     node: int | None,
-    done: str | Callable[[], str],
+    done: str,
 ) -> None:
     """Run `work`, then print the sentence `done` and the members of the shard."""
 
@@ -243,14 +213,15 @@ def _run(
 
     members = asyncio.run(run())
     if output == "json":
-        print_json(_as_json(node, members))
+        print_json(members_as_json(node, members))
     elif members is None:
         say("The leader has accepted the request. `ledgermq cluster info` shows the result.")
     else:
-        say(f"{done if isinstance(done, str) else done()} {_summary(members)}")
+        say(f"{done} {members_summary(members)}")
 
 
-def _as_json(node: int | None, members: Members | None) -> dict[str, object]:
+def members_as_json(node: int | None, members: Members | None) -> dict[str, object]:
+    """Return what `--format json` prints after a change of node `node`. Without `members` nobody waited for it."""
     if members is None:
         return {"node": node, "complete": False}
     return {
@@ -258,6 +229,8 @@ def _as_json(node: int | None, members: Members | None) -> dict[str, object]:
         "complete": True,
         "term": members.term,
         "leader": members.leader,
+        "preferred_leader": members.preferred_leader,
+        "pinned_leader": members.pinned_leader,
         "members": [_member_as_json(member) for member in members.members],
     }
 
@@ -274,7 +247,8 @@ def _member_as_json(member: Member) -> dict[str, object]:
     }
 
 
-def _summary(members: Members) -> str:
+def members_summary(members: Members) -> str:
+    """Return the voters, the learners and the leader of a shard, in words."""
     voters = ", ".join(str(member.node) for member in members.members if member.voter)
     learners = ", ".join(str(member.node) for member in members.members if not member.voter)
     return f"Voters: {voters}; " + (f"learners: {learners}; " if learners else "") + f"leader: {members.leader}."

@@ -113,6 +113,12 @@ async def _plan_transfer(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
     return plans.transfer_plan(shard, members, number_in(values, "to", most=MAX_NODE))
 
 
+async def _plan_pin(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
+    shard = number_in(values, "shard", most=MAX_NODE)
+    members = await admin.members(shard=shard, timeout_ms=ANSWER_MS)
+    return plans.pin_plan(shard, members, number_in(values, "node", most=MAX_NODE))
+
+
 async def _plan_add(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
     node, address = _node(values), plans.checked_name(values.get("address", ""), "The address")
     return plans.add_plan(list((await _all_members(admin)).values()), node, address)
@@ -157,6 +163,15 @@ async def _transfer(admin: ConsoleAdmin, values: dict[str, str]) -> str:
     shard = number_in(values, "shard", most=MAX_NODE)
     to = await admin.transfer_leadership(number_in(values, "to", most=MAX_NODE), shard=shard, timeout_ms=CHANGE_MS)
     return f"Node {to} leads shard {shard}."
+
+
+async def _pin(admin: ConsoleAdmin, values: dict[str, str]) -> str:
+    shard, node = number_in(values, "shard", most=MAX_NODE), number_in(values, "node", most=MAX_NODE)
+    if not node:
+        await admin.unpin_leader(shard=shard, timeout_ms=CHANGE_MS)
+        return f"Shard {shard} has no pinned leader."
+    await admin.pin_leader(node, shard=shard, timeout_ms=CHANGE_MS)
+    return f"Node {node} is pinned as the leader of shard {shard}."
 
 
 async def _add(admin: ConsoleAdmin, values: dict[str, str]) -> str:
@@ -217,6 +232,7 @@ def _node(values: dict[str, str]) -> int:
 
 PLANS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[Plan]]] = {
     "transfer": _plan_transfer,
+    "pin": _plan_pin,
     "add": _plan_add,
     "promote": _plan_promote,
     "remove": _plan_remove,
@@ -226,6 +242,7 @@ PLANS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[Plan]]] = {
 }
 ACTIONS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[str]]] = {
     "transfer": _transfer,
+    "pin": _pin,
     "add": _add,
     "promote": _promote,
     "remove": _remove,

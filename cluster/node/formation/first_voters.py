@@ -2,7 +2,7 @@
 
 Every node computes the preferred leader from the voters, without a request to another node. The preferred leader of
 shard g is voter number g modulo the number of voters, in the order of node ids. The preferred leader also writes entry
-1 of the shard.
+1 of the shard. A voter that an operator has pinned (`ledger/state/pinned_leader.py`) is preferred instead.
 """
 
 from __future__ import annotations
@@ -34,8 +34,14 @@ def in_turn(shard: int, voters: Sequence[int]) -> int:
     return sorted(voters)[shard % len(voters)]
 
 
-def preferred(shard: int, settings: NodeSettings) -> Prefer:
-    """Return a function that computes the preferred leader of the shard from its present voters."""
+def preferred(shard: int, settings: NodeSettings, pinned: Callable[[], int]) -> Prefer:
+    """Return a function that computes the preferred leader of the shard from its present voters. `pinned()` returns the
+    voter that is pinned as the leader of the shard, or 0."""
+    unpinned = _without_pin(shard, settings)
+    return lambda voters: pinned() or unpinned(voters)
+
+
+def _without_pin(shard: int, settings: NodeSettings) -> Prefer:
     if settings.preferred_leader:
         return lambda _: settings.preferred_leader
     if not settings.spread_leaders or (shard == 0 and settings.shards == 1):

@@ -22,6 +22,7 @@ from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
 from ledger.broker.produce.timed_limits import TimedLimits
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
+from raft.core.transfer import PREFERENCE_PATIENCE
 from raft.driver import Driver
 from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.entry_times import REMEMBERED_STEPS, REMEMBERED_WRITES
@@ -66,6 +67,7 @@ class ReplicaBuilder:
                 settings.timed_max_days, settings.timed_waiting_bytes, settings.retention_bytes, settings.shards
             ),
             events=self._node.events,
+            preference_ms=PREFERENCE_PATIENCE * settings.election_ticks * settings.tick_ms,
         )
 
     def threads(self, replica: BrokerReplica) -> DiskThreads:
@@ -115,7 +117,7 @@ class ReplicaBuilder:
             self._files.checkpoints.found,
         )
         driver = Driver(
-            self._make_core(),
+            self._make_core(replica),
             ReplicaStorage(self._log, self._opened.snapshots, found.snapshot if found is not None else snapshot),
             transport=transport,
             disk=threads,
@@ -143,7 +145,7 @@ class ReplicaBuilder:
         waits = self._settings.flush == "sync" and replica.driver.backlog > 0
         return self._stall.reason(threads.flushing_ms if waits else 0.0)
 
-    def _make_core(self) -> Raft:
+    def _make_core(self, replica: BrokerReplica) -> Raft:
         settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
         runs = [TermRun(*run) for run in self._log.reading.term_runs(first, last)]
@@ -153,7 +155,7 @@ class ReplicaBuilder:
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
-            prefer=preferred(self.number, settings),
+            prefer=preferred(self.number, settings, lambda: replica.pinned_leader),
             feature_level=self._runtime.latest_level,
         )
         recovered = RecoveredState(

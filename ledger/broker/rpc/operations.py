@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.handover import transfer_leadership
 from ledger.broker.members.members import MemberChanges, SuspectShard, doubt_of, recover
+from ledger.broker.members.pins import pin_leader, unpin_leader
 from ledger.broker.produce.proposals import ChangeProposal
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention.log_trim import LogTrim
@@ -52,6 +53,8 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         response.term, response.leader, response.transferring_to = raft.term, raft.leader, raft.transferring_to
         response.last_index, response.commit = replica.log.last_index, raft.commit
         response.configuration_index = membership.index
+        response.preferred_leader, response.pinned_leader = raft.preferred_leader, replica.pinned_leader
+        response.preference_ms = replica.preference_ms
         for state in self._members(replica).states(membership.configuration):
             response.members.add(
                 node=state.node,
@@ -91,6 +94,16 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     ) -> None:
         replica = self._replicas.require(request.shard)
         response.to = transfer_leadership(replica, from_node=request.from_node, to=request.to)
+
+    @answers(operations_pb2.PinLeaderResponse)
+    async def PinLeader(  # noqa: N802
+        self, request: operations_pb2.PinLeaderRequest, response: operations_pb2.PinLeaderResponse
+    ) -> None:
+        replica = self._replicas.require(request.shard)
+        if request.node:
+            await pin_leader(replica, request.node)
+        else:
+            await unpin_leader(replica)
 
     @answers(operations_pb2.RecoverNodeResponse)
     async def RecoverNode(  # noqa: N802

@@ -159,6 +159,7 @@ _OF_OPERATIONS = {
     "PromoteNode": _ADMINISTER,
     "RemoveNode": _ADMINISTER,
     "TransferLeadership": _ADMINISTER,
+    "PinLeader": _ADMINISTER,
     "RecoverNode": _ADMINISTER,
     "TrimLog": _ADMINISTER,
     "HoldLog": Needed(rights=_cluster("read-log"), is_audited=True),

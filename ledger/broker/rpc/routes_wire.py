@@ -83,4 +83,6 @@ def shard_status(status: ReplicaStatus) -> broker_pb2.ShardStatus:
         commit_position=status.commit_position,
         applied_position=status.applied_position,
         voted_for=status.voted_for,
+        pinned_leader=status.pinned_leader,
+        preferred_leader=status.preferred_leader,
     )

@@ -610,6 +610,7 @@ class AsyncAdmin(AsyncLifetime):
         to: int = 0,
         *,
         shard: int = TOPICS_SHARD,
+        pin: bool = False,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
@@ -617,14 +618,41 @@ class AsyncAdmin(AsyncLifetime):
         """Make the voter `to` the leader of a shard, and return the number of the new leader. If `to` is 0, the
         present leader chooses the most up-to-date other voter.
 
-        If `wait` is True, the call returns when the chosen node leads the shard. Raises TransferRefusedError, or
-        TransferFailedError if the chosen node did not become the leader.
+        If the shard has a preferred leader or a pinned leader, that node takes leadership back soon
+        (`Members.preference_ms`). If `pin` is True, `to` is pinned first, as `pin_leader` explains, and so keeps
+        leadership. If `wait` is True, the call returns when the chosen node leads the shard. Raises
+        TransferRefusedError, or TransferFailedError if the chosen node did not become the leader. After these errors a
+        node that was pinned stays pinned.
         """
+        if pin and not to:
+            raise InvalidArgumentError("pin is True and to is 0: say with `to` which node is to be pinned.")
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
-        return await MembersAdmin(self._client, shard).transfer(
-            to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
-        )
+        members = MembersAdmin(self._client, shard)
+        if pin:
+            await members.pin(to, timeout_ms)
+        return await members.transfer(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+
+    async def pin_leader(self, node: int, *, shard: int = TOPICS_SHARD, timeout_ms: float = 30_000) -> None:
+        """Pin the voter `node` as the leader of a shard: it leads whenever it can, also after elections and restarts,
+        and in place of the preferred leader. An earlier pin is replaced. The pin is stored in the shard's log.
+
+        The present leader hands over by itself, within `Members.preference_ms` or a little later. While the pinned node
+        is down, another node leads. The pin ends when the node is removed from the shard. The call is idempotent.
+        Raises UnknownNodeError, or InvalidArgumentError if the node is a learner or a node runs an older version.
+        """
+        if node < 1:
+            raise InvalidArgumentError(f"{node} cannot be the number of a node: numbers begin at 1.")
+        self._client.check_open()
+        (shard,) = await self._every_shard.numbers(shard)
+        await MembersAdmin(self._client, shard).pin(node, timeout_ms)
+
+    async def unpin_leader(self, *, shard: int = TOPICS_SHARD, timeout_ms: float = 30_000) -> None:
+        """Remove the pin of a shard's leader. Then leadership returns to the preferred leader, if the shard has one.
+        The call is idempotent."""
+        self._client.check_open()
+        (shard,) = await self._every_shard.numbers(shard)
+        await MembersAdmin(self._client, shard).pin(0, timeout_ms)
 
     async def recover_node(
         self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
@@ -850,4 +878,6 @@ def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
         commit_position=shard.commit_position,
         applied_position=shard.applied_position,
         voted_for=shard.voted_for,
+        pinned_leader=shard.pinned_leader,
+        preferred_leader=shard.preferred_leader,
     )

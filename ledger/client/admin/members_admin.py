@@ -116,6 +116,11 @@ class MembersAdmin:
             )
         return target
 
+    async def pin(self, node: int, timeout_ms: float | None) -> None:
+        """Pin a voter as the leader of the shard; 0 removes the pin."""
+        request = operations_pb2.PinLeaderRequest(shard=self._shard, node=node)
+        await self._client.call(self._shard, lambda stub, s: stub.PinLeader(request, timeout=s), timeout_ms=timeout_ms)
+
     async def recover(self, node: int, *, accept_loss: bool, timeout_ms: float) -> Doubt:
         request = operations_pb2.RecoverNodeRequest(shard=self._shard, node=node, accept_loss=accept_loss)
         response = await self._client.call(
@@ -251,4 +256,7 @@ def _members(response: Any) -> Members:
             )
             for each in response.members
         ),
+        preferred_leader=response.preferred_leader,
+        pinned_leader=response.pinned_leader,
+        preference_ms=response.preference_ms,
     )

@@ -426,6 +426,7 @@ class Admin(Lifetime):
         to: int = 0,
         *,
         shard: int = 0,
+        pin: bool = False,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
@@ -433,12 +434,32 @@ class Admin(Lifetime):
         """Make the voter `to` the leader of a shard, and return the number of the new leader. If `to` is 0, the
         present leader chooses the most up-to-date other voter.
 
-        If `wait` is True, the call returns when the chosen node leads the shard. Raises TransferRefusedError, or
-        TransferFailedError if the chosen node did not become the leader.
+        If the shard has a preferred leader or a pinned leader, that node takes leadership back soon
+        (`Members.preference_ms`). If `pin` is True, `to` is pinned first, as `pin_leader` explains, and so keeps
+        leadership. If `wait` is True, the call returns when the chosen node leads the shard. Raises
+        TransferRefusedError, or TransferFailedError if the chosen node did not become the leader. After these errors a
+        node that was pinned stays pinned.
         """
         return self._thread.run(
-            self._client.transfer_leadership(to, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+            self._client.transfer_leadership(
+                to, shard=shard, pin=pin, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+            )
         )
+
+    def pin_leader(self, node: int, *, shard: int = 0, timeout_ms: float = 30_000) -> None:
+        """Pin the voter `node` as the leader of a shard: it leads whenever it can, also after elections and restarts,
+        and in place of the preferred leader. An earlier pin is replaced. The pin is stored in the shard's log.
+
+        The present leader hands over by itself, within `Members.preference_ms` or a little later. While the pinned node
+        is down, another node leads. The pin ends when the node is removed from the shard. The call is idempotent.
+        Raises UnknownNodeError, or InvalidArgumentError if the node is a learner or a node runs an older version.
+        """
+        self._thread.run(self._client.pin_leader(node, shard=shard, timeout_ms=timeout_ms))
+
+    def unpin_leader(self, *, shard: int = 0, timeout_ms: float = 30_000) -> None:
+        """Remove the pin of a shard's leader. Then leadership returns to the preferred leader, if the shard has one.
+        The call is idempotent."""
+        self._thread.run(self._client.unpin_leader(shard=shard, timeout_ms=timeout_ms))
 
     def recover_node(
         self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000

@@ -70,5 +70,15 @@ def test_one_shard_or_all(directory: Path) -> None:
     assert [each["shard"] for each in cut["by_shard"]] == numbers
     moved = answer("cluster", "transfer-leader", "--shard", "1", "--to", "3", cwd=directory)
     assert (moved["node"], moved["leader"]) == (3, 3)
+    said = run("cluster", "transfer-leader", "--shard", "1", "--to", "1", cwd=directory).stderr
+    assert b"Node 2 is its preferred leader and takes leadership back in about 4 s; --pin keeps it on node 1" in said
+    pinned = answer("cluster", "transfer-leader", "--shard", "1", "--to", "3", "--pin", cwd=directory)
+    assert (pinned["leader"], pinned["preferred_leader"], pinned["pinned_leader"]) == (3, 3, 3)
+    shown = run("cluster", "info", cwd=directory).stdout
+    assert [line.split()[0] for line in shown.splitlines() if b"leader, pinned" in line] == [b"3"]
+    unknown = run("cluster", "transfer-leader", "--shard", "1", "--to", "9", "--pin", cwd=directory, status=1)
+    assert b"node 9 is not a member of shard 1: its voters are 1, 2, 3" in unknown.stderr
+    unpinned = run("cluster", "transfer-leader", "--shard", "1", "--unpin", cwd=directory).stderr
+    assert b"Shard 1 has no pinned leader" in unpinned
     nowhere = run("cluster", "transfer-leader", "--shard", "9", cwd=directory, status=1)
     assert b"There is no shard 9" in nowhere.stderr

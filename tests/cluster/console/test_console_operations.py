@@ -32,6 +32,20 @@ def test_leadership_is_transferred_after_its_plan(open_cluster: ConsoleCluster, 
     expect(page.get_by_role("status").first).to_contain_text(f"N{target[1:]} leads shard 0")
 
 
+def test_a_leader_is_pinned_and_unpinned(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    window = visit(open_cluster)
+    page = window.open("/console/operations")
+    row = page.get_by_role("region", name="Table of leaders").locator("tbody tr").first
+    row.locator("td").last.get_by_role("link", name="node 2").click()
+    window.check_accessible()
+    page.get_by_role("button", name="Pin node 2").click()
+    expect(page.get_by_role("status").first).to_contain_text("Node 2 is pinned as the leader of shard 0")
+    expect(row).to_contain_text("node 2, pinned")
+    row.get_by_role("link", name="none").click()
+    page.get_by_role("button", name="Remove the pin").click()
+    expect(page.get_by_role("status").first).to_contain_text("Shard 0 has no pinned leader")
+
+
 def test_logs_are_held_and_released(open_cluster: ConsoleCluster, visit: Visit) -> None:
     window = visit(open_cluster)
     page = window.open("/console/operations")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cluster.console.plans import (
     failures_survived,
+    pin_plan,
     promote_plan,
     release_plan,
     remove_plan,
@@ -68,6 +71,27 @@ def test_leadership_goes_only_to_a_voter_that_can_lead() -> None:
     assert transfer_plan(0, shard, 1).refusals == ("Node 1 leads shard 0 already.",)
     assert transfer_plan(0, shard, 3).refusals == ("Node 3 is no voter of shard 0.",)
     assert transfer_plan(0, shard, 4).refusals[0].startswith("Node 4 may have lost entries")
+
+
+def test_the_plan_of_a_transfer_says_how_long_it_holds() -> None:
+    shard = replace(members(member(1), member(2), member(3)), preferred_leader=3, preference_ms=4_000)
+    assert (
+        "Node 3 is the preferred leader of the shard and takes leadership back about 4 s later"
+        in (transfer_plan(0, shard, 2).consequences[-1])
+    )
+    assert transfer_plan(0, shard, 3).consequences[-1].endswith("so it keeps leadership.")
+    pinned = replace(shard, pinned_leader=3)
+    assert "Node 3 is pinned as the leader" in transfer_plan(0, pinned, 2).consequences[-1]
+    assert "no preferred leader" in transfer_plan(0, replace(shard, preferred_leader=0), 2).consequences[-1]
+
+
+def test_only_a_voter_is_pinned_and_only_a_pin_removed() -> None:
+    shard = replace(members(member(1), member(2), member(3, voter=False)), preference_ms=4_000)
+    assert pin_plan(0, shard, 2).refusals == ()
+    assert pin_plan(0, shard, 3).refusals == ("Node 3 is no voter of shard 0.",)
+    assert pin_plan(0, shard, 9).refusals == ("Node 9 is no voter of shard 0.",)
+    assert pin_plan(0, shard, 0).refusals == ("Shard 0 has no pinned leader.",)
+    assert pin_plan(0, replace(shard, pinned_leader=2), 0).refusals == ()
 
 
 def test_a_trim_shows_what_it_removes_and_who_holds_the_log() -> None:

@@ -5,6 +5,7 @@ The driver is a fake that only records its calls.
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -34,7 +35,9 @@ from ledger.errors import (
 )
 from ledger.state import State
 from ledger.state.command_encoding import encode_command
-from ledger.state.commands import RaiseFeatureLevel
+from ledger.state.commands import Command, PinLeader, RaiseFeatureLevel, UnpinLeader
+from ledger.state.feature_levels import PINNED_LEADERS
+from ledger.state.pinned_leader import PinnedLeader
 from ledger.v1 import operations_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, FollowerProgress, TransferRefused
@@ -108,10 +111,22 @@ class Leader:
         self.membership.applied(1, SHARD)
         self.newest = SHARD
         self.state = State()
+        self.proposed: list[Command] = []
         self.feature_level = FeatureLevel(self)  # type: ignore[arg-type]
 
     def check_leads(self, size: int) -> None:
         """This replica always leads."""
+
+    @property
+    def knows_the_end(self) -> bool:
+        return False  # so that nobody waits for a higher feature level
+
+    def propose_checked(self, command: Command) -> asyncio.Future[object]:
+        """Apply the command at once."""
+        self.proposed.append(command)
+        applied = asyncio.get_running_loop().create_future()
+        applied.set_result(self.state.apply_command(encode_command(command), 0, index=COMMIT + 1))
+        return applied
 
     def newest_configuration(self) -> ShardConfiguration:
         return self.newest
@@ -311,6 +326,39 @@ async def test_a_transfer_that_came_about_is_not_done_again(leader: Leader, serv
     assert await transfer(service, 1, 0) == 1, "node 1 leads already"
     assert await transfer(service, 0, 2) == 1, "node 2 does not lead any more"
     assert leader.driver.transfers == [2]
+
+
+async def pin(service: OperationsService, node: int) -> None:
+    answer = await service.PinLeader(operations_pb2.PinLeaderRequest(node=node), None)  # type: ignore[arg-type]
+    if answer.HasField("error"):
+        raise from_wire(answer.error)
+
+
+async def test_a_voter_is_pinned_with_its_incarnation_and_unpinned(leader: Leader, service: OperationsService) -> None:
+    leader.state.feature_level = PINNED_LEADERS
+    await pin(service, 2)
+    assert leader.state.pinned_leader == PinnedLeader(2, TWO)
+    await pin(service, 0)
+    await pin(service, 0)
+    assert leader.state.pinned_leader is None
+    assert leader.proposed == [PinLeader(2, TWO), UnpinLeader()], "what is so already needs no entry"
+
+
+@pytest.mark.parametrize(
+    ("node", "level", "error", "why"),
+    [
+        (3, PINNED_LEADERS, InvalidArgumentError, "node 3 is a learner of shard 0, and only a voter can lead: promote"),
+        (9, PINNED_LEADERS, UnknownNodeError, "node 9 is not a member of shard 0: its voters are 1, 2"),
+        (2, PINNED_LEADERS - 1, InvalidArgumentError, "pinned leaders need level 6: some nodes run an older version"),
+    ],
+)
+async def test_a_node_that_cannot_lead_is_not_pinned(
+    leader: Leader, service: OperationsService, node: int, level: int, error: type[LedgerError], why: str
+) -> None:
+    leader.state.feature_level = level
+    with pytest.raises(error, match=why):
+        await pin(service, node)
+    assert leader.proposed == []
 
 
 async def recover(service: OperationsService, **request: Any) -> operations_pb2.RecoverNodeResponse:

@@ -170,6 +170,20 @@ async def test_leadership_that_does_not_move(later: Any) -> None:
         await operator(cluster).transfer(2, **OPTIONS)
 
 
+async def test_a_pin_names_the_node_and_zero_removes_it() -> None:
+    cluster = Cluster(PinLeader=[wire.PinLeaderResponse()])
+    for node in (2, 0):
+        await operator(cluster).pin(node, 400)
+    assert [(request.shard, request.node) for request in cluster.asked] == [(0, 2), (0, 0)]
+
+
+async def test_members_tell_who_takes_leadership_and_when() -> None:
+    answer = view(2, n2=True)
+    answer.preferred_leader, answer.pinned_leader, answer.preference_ms = 1, 1, 4_000
+    members = await operator(Cluster(GetMembers=[answer])).members(400)
+    assert (members.preferred_leader, members.pinned_leader, members.preference_ms) == (1, 1, 4_000)
+
+
 class Routes:
     """The routes of a client that knows only shard 0."""
 

@@ -71,7 +71,7 @@ REFUSED: list[tuple[Command, int, str]] = [
     (AlterTopic(7, (0,)), 2, "AlterTopic is for shard 0"),
     (TopicOpened(7, 0), 0, "A topic cannot have 0 queues"),
     (DeleteTopic(0), 1, "No topic can have the id 0"),
-    (AddShard(1, (1, 2), (b"1" * 16, b"2" * 15)), 0, "needs 2 incarnations of 16 bytes"),
+    (AddShard(1, (1, 2), (b"1" * 16, b"2" * 15)), 0, "need 2 incarnations of 16 bytes"),
     (AddShard(1, (0,), (b"1" * 16,)), 0, "No node can have the number 0"),
     (SetReplicas(0), 0, "A shard cannot have 0 replicas: choose 1 to 9"),
     (SetReplicas(3), 1, "SetReplicas is for shard 0"),

@@ -43,6 +43,7 @@ from ledger.state.commands import (
     LeaveConsumerGroup,
     OpenTopic,
     PausePlacement,
+    PinLeader,
     QueueEpoch,
     QueueLeases,
     QueueTarget,
@@ -61,6 +62,7 @@ from ledger.state.commands import (
     SettledHalf,
     SettleTimed,
     TopicOpened,
+    UnpinLeader,
 )
 from ledger.state.consumer_group_table import MemberDetails
 from ledger.state.group_modes import GroupMode
@@ -74,6 +76,8 @@ MEMBER = MemberDetails("a", "billing", "north", 10_000, ((7, 4), (9, 1)), (QUEUE
 VERIFIER = Verifier(b"0123456789abcdef", 20_000, b"k" * 32, b"s" * 32)
 COMMANDS: list[Command] = [
     RaiseFeatureLevel(1),
+    PinLeader(2, b"2" * 16),
+    UnpinLeader(),
     CreateTopic("orders", 3, (0, 1, 0)),
     CreateTopic("orders", 3),
     AlterTopic(7, (0, 1, 0, 2)),

@@ -27,13 +27,22 @@ from ledger.state.commands import (
     CreateTopic,
     DelegateToken,
     GrantRules,
+    PinLeader,
     QueueLeases,
     RaiseFeatureLevel,
     RollBackHalves,
     SettleTimed,
 )
 from ledger.state.consumer_group_table import MemberDetails
-from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, SHARED_GROUPS, TIMED, TOPIC_TYPES, TRANSACTIONS
+from ledger.state.feature_levels import (
+    ACCESS_CONTROL,
+    LATEST_LEVEL,
+    PINNED_LEADERS,
+    SHARED_GROUPS,
+    TIMED,
+    TOPIC_TYPES,
+    TRANSACTIONS,
+)
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.progress_table import ConsumedQueue
@@ -179,6 +188,8 @@ def full_sample(level: int = LATEST_LEVEL) -> bytes:
     if level >= TOPIC_TYPES:
         typed = CreateTopic("payments", 1, (0,), TopicType.FIFO)
         state.apply_command(encode_command(typed), 1000, index=95)
+    if level >= PINNED_LEADERS:
+        state.apply_command(encode_command(PinLeader(2, b"2" * 16)), 1000, index=96)
     return state.encode()
 
 
@@ -200,6 +211,7 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
     assert [topic.name for topic in state.topics if topic.type is TopicType.FIFO] == (
         ["payments"] if level >= TOPIC_TYPES else []
     )
+    assert (state.pinned_leader is not None) == (level >= PINNED_LEADERS)
     assert len(state.shared.modes) == (level >= SHARED_GROUPS)
     assert state.shared.leases.open_offsets == (level >= SHARED_GROUPS)
     assert state.shared.leases.time_ms == (500 if level >= SHARED_GROUPS else 0)

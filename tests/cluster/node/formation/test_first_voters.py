@@ -21,17 +21,22 @@ def test_each_shard_is_led_by_the_next_voter_in_node_order() -> None:
     assert first_shard(settings()).voters == (1, 2, 3)
 
 
+def nobody() -> int:
+    """No voter is pinned."""
+    return 0
+
+
 def test_the_preferred_leader_follows_the_voters_that_there_are() -> None:
-    prefer = preferred(1, settings(shards=4))
+    prefer = preferred(1, settings(shards=4), nobody)
     assert [prefer(voters) for voters in ((1, 2, 3), (1, 3, 4), (5,))] == [2, 3, 5]
 
 
 def test_one_shard_alone_has_none_and_the_settings_go_before() -> None:
-    assert preferred(0, settings())((1, 2, 3)) == 0
-    assert preferred(0, settings(shards=2))((1, 2, 3)) == 1
-    assert preferred(1, settings())((1, 2, 3)) == 2, "a shard that was added"
-    assert preferred(1, settings(shards=2, spread_leaders=False))((1, 2, 3)) == 0
-    assert preferred(1, settings(shards=2, preferred_leader=3, spread_leaders=False))((1, 2, 3)) == 3
+    assert preferred(0, settings(), nobody)((1, 2, 3)) == 0
+    assert preferred(0, settings(shards=2), nobody)((1, 2, 3)) == 1
+    assert preferred(1, settings(), nobody)((1, 2, 3)) == 2, "a shard that was added"
+    assert preferred(1, settings(shards=2, spread_leaders=False), nobody)((1, 2, 3)) == 0
+    assert preferred(1, settings(shards=2, preferred_leader=3, spread_leaders=False), nobody)((1, 2, 3)) == 3
 
 
 async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:
@@ -65,3 +70,14 @@ async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:
     await ticked.wait()
     assert [name for name, _ in turns] == ["second"]
     await ticker.stop()
+
+
+def test_a_pinned_voter_is_preferred_to_all_others() -> None:
+    pins = [2]
+    for each in (settings(), settings(shards=4), settings(spread_leaders=False), settings(preferred_leader=3)):
+        assert preferred(0, each, lambda: pins[0])((1, 2, 3)) == 2
+    prefer = preferred(1, settings(shards=4), lambda: pins[0])
+    pins[0] = 0
+    assert prefer((1, 2, 3)) == 2, "the pin was removed: the preferred leader again"
+    pins[0] = 3
+    assert prefer((1, 2, 3)) == 3
