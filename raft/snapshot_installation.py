@@ -75,7 +75,7 @@ class SnapshotInstallation:
             raise InvalidMessage(chunk.sender, f"a snapshot with an impossible configuration: {error}") from error
         if _fixed(configuration) != _fixed(own):
             raise InvalidMessage(
-                chunk.sender, f"a snapshot of {_fixed(configuration)}, and this shard is of {_fixed(own)}"
+                chunk.sender, f"a snapshot for {_fixed(configuration)}, and this shard has {_fixed(own)}"
             )
         if not 0 < snapshot.term <= chunk.term:
             raise InvalidMessage(chunk.sender, f"a snapshot of term {snapshot.term} from a leader of term {chunk.term}")
@@ -105,8 +105,8 @@ class SnapshotInstallation:
 
 
 def _fixed(configuration: ShardConfiguration) -> str:
-    """Return what never changes in a shard: its cluster, and the two sizes of its log."""
+    """Return what never changes in a shard: the two sizes of its log. The name of the cluster changes when the cluster
+    is restored from a backup, and the transport checks it for each stream."""
     return (
-        f"cluster {configuration.cluster!r} with segments of {configuration.segment_bytes} bytes and entries of at "
-        f"most {configuration.max_entry_bytes} bytes"
+        f"segments of {configuration.segment_bytes} bytes and entries of at most {configuration.max_entry_bytes} bytes"
     )

@@ -9,8 +9,8 @@
     stopping.py   ends a command on Ctrl-C and on SIGTERM
     completion.py completes commands and names in a shell
 
-Each of the folders cluster/, doctor/, debug/, topics/, groups/, messages/, rocketmq/, log/, validation/, servers/,
-local/ and bench/ contains the commands for one kind of object, for example topics.
+Each of the folders backup/, cluster/, doctor/, debug/, topics/, groups/, messages/, rocketmq/, log/, validation/,
+servers/, local/ and bench/ contains the commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder
@@ -105,6 +105,8 @@ _COMMANDS = {
     "validate": CommandEntry(
         "cluster.cli.validation.validate", "validate", "Check that replicas agree, from the bytes of their logs."
     ),
+    "backup": CommandEntry("cluster.cli.backup.command", "backup", "Make, list, check and remove backups."),
+    "restore": CommandEntry("cluster.cli.backup.restore", "restore", "Make a new cluster from a backup."),
     "completion": CommandEntry(
         "cluster.cli.completion", "completion", "Print the completion script of bash, zsh or fish."
     ),

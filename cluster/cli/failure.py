@@ -6,6 +6,7 @@ from __future__ import annotations
 from cluster.demo.failure import DemoError
 from cluster.load.failure import LoadError
 from cluster.local.plan import DevError
+from ledger.backup.errors import BackupError
 from ledger.errors import LedgerError, told_of
 
 
@@ -15,6 +16,6 @@ class CommandError(Exception):
 
 def sentence(error: Exception) -> str | None:
     """Return the sentence that the user sees for `error`. Return None if the error is a bug."""
-    if isinstance(error, DevError | DemoError | LoadError | CommandError):
+    if isinstance(error, DevError | DemoError | LoadError | BackupError | CommandError):
         return str(error)
     return told_of(error) if isinstance(error, LedgerError | OSError) else None

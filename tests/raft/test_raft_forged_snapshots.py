@@ -73,11 +73,11 @@ def test_the_same_snapshot_without_a_flaw_is_installed(cluster: DriverCluster) -
     assert victim.machine.restored == [genuine(leader).index]
 
 
-@pytest.mark.parametrize("change", [{"cluster": "other"}, {"segment_bytes": 1 << 20}, {"max_entry_bytes": 1}], ids=str)
+@pytest.mark.parametrize("change", [{"segment_bytes": 1 << 20}, {"max_entry_bytes": 1}], ids=str)
 def test_a_snapshot_of_another_shard_is_refused(cluster: DriverCluster, change: dict[str, Any]) -> None:
     snapshot = genuine(roles(cluster)[0])
     other = encode_configuration(replace(decode_configuration(snapshot.configuration), **change))
-    refused(cluster, replace(snapshot, configuration=other), "this shard is of cluster 'test'")
+    refused(cluster, replace(snapshot, configuration=other), "this shard has segments of")
 
 
 @pytest.mark.parametrize("configuration", [b"", b"\xff" * 9], ids=["empty", "no protobuf"])

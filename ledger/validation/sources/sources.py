@@ -244,7 +244,9 @@ def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) 
     configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
     if configuration is None:
         return replica
-    if replica.cluster and configuration.cluster != replica.cluster:
+    if replica.cluster not in ("", configuration.cluster, _cluster_of_checkpoint(replica)) and not is_url(
+        replica.source
+    ):
         raise SourceError(
             f"{replica.source}: the log of shard {replica.shard} belongs to cluster {configuration.cluster!r}, and the "
             f"node to cluster {replica.cluster!r}: give the replicas of one cluster"
@@ -255,6 +257,16 @@ def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) 
         largest_entry=min(_LARGEST, configuration.max_entry_bytes or _LARGEST),
         cluster=replica.cluster or configuration.cluster,
     )
+
+
+def _cluster_of_checkpoint(replica: LogReplica) -> str:
+    """Return the name of the cluster in the newest configuration up to the checkpoint, or "" if there is none. A log
+    that was restored from a backup begins with the configuration of another cluster."""
+    try:
+        checkpoint = Checkpoint.decode(Path(replica.checkpoint).read_bytes()) if replica.checkpoint else None
+        return decode_configuration(checkpoint.snapshot.configuration).cluster if checkpoint is not None else ""
+    except (OSError, ValueError, TypeError):
+        return ""
 
 
 def configuration_of(body: bytes) -> ShardConfiguration | None:

@@ -1,0 +1,187 @@
+"""The commands `ledgermq backup create`, `list`, `check` and `prune`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from cluster.cli.backup.options import target_argument
+from cluster.cli.backup.progress import BytesProgress
+from cluster.cli.cluster.log_start import Size
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
+from cluster.cli.output import data_console, print_json, print_table, say
+from cluster.cli.stopping import sigterm_stops
+from ledger.backup.catalogue import backups_in, chosen_manifest, load_manifest
+from ledger.backup.catalogue import prune as prune_backups
+from ledger.backup.check import flaws_of
+from ledger.backup.create import DEFAULT_RATE, BackupSettings, CopyState, create_backup
+from ledger.backup.errors import DamagedBackupError
+from ledger.backup.manifest import Manifest
+from ledger.backup.targets.open_target import open_target
+from ledger.client.connection.security import security_of
+from ledger.client.sync.admin import Admin
+from ledger.words import counted
+
+
+@click.group()
+def backup() -> None:
+    """Make, list, check and remove backups of a cluster. `ledgermq restore` makes a new cluster from a backup.
+
+    TARGET is a directory. Several backups of one cluster share it.
+    """
+
+
+@backup.command()
+@target_argument
+@click.option(
+    "--max-rate",
+    type=Size(),
+    default=DEFAULT_RATE,
+    metavar="SIZE",
+    help="Copy at most this much in a second: 500000, 8M (bytes); 0 sets no limit.  [default: 32M]",
+)
+@bootstrap_option
+@format_option
+def create(target: str, max_rate: int, bootstrap: str, output: str) -> None:
+    """Make a backup of the running cluster: messages, topics, consumer groups, offsets, users and rules.
+
+    The first backup copies the whole log of each shard. Later ones to the same TARGET copy only the entries since the
+    last one. If the command is interrupted, the next one continues where it was. While it runs, the cluster keeps its
+    log (`ledgermq cluster holds`). In a secured cluster the user needs the right to administer the cluster.
+    """
+    security = security_of({}, [bootstrap])
+    settings = BackupSettings(max_rate, tls=security.tls)
+    begun = time.monotonic()
+    with (
+        sigterm_stops(),
+        Admin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+        BytesProgress("backup", None) as progress,
+    ):
+
+        def tell(state: CopyState) -> None:
+            rate = state.copied / 1e6 / max(time.monotonic() - begun, 1e-3)
+            progress.say(
+                f"shard {state.shard}: entry {state.index:,} of {state.last_index:,}; {state.copied / 1e6:,.1f} MB "
+                f"copied, {rate:,.0f} MB/s"
+            )
+
+        made = create_backup(admin, open_target(target), settings, on_progress=tell)
+    if output == "json":
+        print_json(_fields(made))
+        return
+    seconds = time.monotonic() - begun
+    say(
+        f"Backup {made.name} has {made.entries:,} entries of {counted(len(made.shards), 'shard')}, "
+        f"{made.bytes / 1e6:,.1f} MB; {made.copied / 1e6:,.1f} MB were copied in {seconds:.1f} s. "
+        f"Check it with `ledgermq backup check {target}`."
+    )
+
+
+@backup.command("list")
+@target_argument
+@format_option
+def list_backups(target: str, output: str) -> None:
+    """List the whole backups in TARGET, the oldest first.
+
+    All messages that were acknowledged before the time in the column TAKEN are in the backup.
+    """
+    opened = open_target(target)
+    manifests = [load_manifest(opened, name) for name in backups_in(opened)]
+    if output == "json":
+        print_json({"backups": [_fields(each) for each in manifests]})
+        return
+    rows = [
+        (
+            each.name,
+            each.cluster,
+            moment_text(each.taken_ms),
+            len(each.shards),
+            f"{each.entries:,}",
+            f"{each.bytes / 1e6:,.1f}",
+            f"{each.copied / 1e6:,.1f}",
+        )
+        for each in manifests
+    ]
+    print_table(("BACKUP", "CLUSTER", "TAKEN", "SHARDS", "ENTRIES", "MB", "COPIED MB"), rows)
+
+
+@backup.command()
+@target_argument
+@click.argument("name", metavar="[BACKUP]", required=False)
+@format_option
+def check(target: str, name: str | None, output: str) -> int:
+    """Check a backup without restoring it: each object, each entry, and that the entries follow each other.
+
+    The default is the newest backup.
+
+    \b
+    Status: 0  whole
+            1  damaged: an object is missing, or has other bytes
+    """
+    opened = open_target(target)
+    try:
+        manifest = chosen_manifest(opened, name)
+    except DamagedBackupError as damage:
+        return _told(name or "", [str(damage)], None, output)
+    with BytesProgress("check", manifest.bytes) as progress:
+        flaws = list(flaws_of(opened, manifest, progress.add))
+    return _told(manifest.name, flaws, manifest, output)
+
+
+def _told(name: str, flaws: list[str], manifest: Manifest | None, output: str) -> int:
+    if output == "json":
+        print_json({"backup": name, "verdict": "damaged" if flaws else "whole", "flaws": flaws})
+        return int(bool(flaws))
+    for flaw in flaws:
+        data_console().print(flaw, style="red", soft_wrap=True)
+    if flaws:
+        data_console().print(f"DAMAGED: {counted(len(flaws), 'flaw')} in backup {name}. Use another backup, or repair "
+                             "the files from a copy of the target.", style="bold red", soft_wrap=True)  # fmt: skip
+        return 1
+    assert manifest is not None
+    data_console().print(
+        f"whole: backup {name}, {manifest.entries:,} entries of {counted(len(manifest.shards), 'shard')}, "
+        f"{manifest.bytes / 1e6:,.1f} MB",
+        style="bold green",
+        soft_wrap=True,
+    )
+    return 0
+
+
+@backup.command()
+@target_argument
+@click.option(
+    "--keep",
+    type=click.IntRange(min=1),
+    required=True,
+    metavar="N",
+    help="Keep the newest N backups, and remove others.",
+)
+@format_option
+def prune(target: str, keep: int, output: str) -> None:
+    """Remove old backups, and the files that no backup uses any more."""
+    opened = open_target(target)
+    with opened.lock():
+        removed, freed = prune_backups(opened, keep)
+    if output == "json":
+        print_json({"removed": removed, "freed_bytes": freed})
+        return
+    say(f"Removed {counted(len(removed), 'backup')} and {freed / 1e6:,.1f} MB.")
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    fields = {key: value for key, value in asdict(manifest).items() if key != "shards"}
+    shards = [
+        {
+            "shard": shard.shard,
+            "first_index": shard.start.index + 1,
+            "last_index": shard.tail.index,
+            "last_ms": shard.tail.append_time_ms,
+            "bytes": shard.bytes,
+        }
+        for shard in manifest.shards
+    ]
+    return {**fields, "bytes": manifest.bytes, "entries": manifest.entries, "shards": shards}

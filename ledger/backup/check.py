@@ -1,0 +1,47 @@
+"""Checks a backup without restoring it: every object, every entry, and that the entries follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ledger.backup.errors import DamagedBackupError
+from ledger.backup.manifest import Manifest, ShardBackup, snapshot_name
+from ledger.backup.reading import checked_range, read_piece, read_snapshot
+from ledger.backup.targets.target import Target
+from ledger.errors import LedgerError
+from ledger.state import State
+from store.log.grid import Grid
+
+# Called with the bytes that were read.
+OnRead = Callable[[int], None]
+
+
+def flaws_of(target: Target, manifest: Manifest, on_read: OnRead = lambda _: None) -> Iterator[str]:
+    """Yield one sentence for each object that is missing, damaged or does not continue the one before it. Raises
+    BackupError if the target cannot be read."""
+    for shard in manifest.shards:
+        yield from _flaws_of_shard(target, shard, on_read)
+
+
+def _flaws_of_shard(target: Target, shard: ShardBackup, on_read: OnRead) -> Iterator[str]:
+    if shard.snapshot is not None:
+        try:
+            snapshot = read_snapshot(target, shard.shard, shard.snapshot)
+            State.decode(snapshot.state)
+            if snapshot.tail != shard.start:
+                yield f"{snapshot_name(shard.shard, shard.snapshot)} is not of the entry at which the log begins"
+        except DamagedBackupError as damage:
+            yield str(damage)
+        except LedgerError as error:
+            yield f"{snapshot_name(shard.shard, shard.snapshot)}: its state cannot be read: {error}"
+        on_read(shard.snapshot.length)
+    elif shard.start.index:
+        yield f"shard {shard.shard} begins at entry {shard.start.index + 1}, and there is no snapshot"
+    tail, grid = shard.start, Grid(shard.segment_bytes)
+    for piece in shard.pieces:
+        try:
+            checked_range(shard.shard, piece, read_piece(target, shard.shard, piece), tail, grid)
+        except DamagedBackupError as damage:
+            yield str(damage)
+        on_read(piece.length)
+        tail = piece.tail

@@ -1,0 +1,147 @@
+"""Makes one backup of a running cluster.
+
+1. take a hold of each shard, of shard 0 last: the entries of the holds are the ends of the backup
+2. copy each shard from where the last backup ended, shard 0 last
+3. write the manifest, and release the holds
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from ledger.backup.catalogue import backups_in, load_manifest
+from ledger.backup.errors import BackupError
+from ledger.backup.hold import BackupHold, LogHolder
+from ledger.backup.manifest import Manifest, ShardBackup, encode_manifest, manifest_name
+from ledger.backup.progress import Progress, furthest
+from ledger.backup.rate import RateLimit
+from ledger.backup.shard_copy import ShardCopy
+from ledger.backup.source import sources_of
+from ledger.backup.targets.target import Target
+from ledger.client.records import NodeStatus
+from ledger.topics import TOPICS_SHARD
+from ledger.version import VERSION
+
+# Copying faster than this costs producers more than a tenth of their throughput on a small machine (docs/BACKUP.md).
+DEFAULT_RATE = 32 << 20
+
+
+class ClusterAdmin(LogHolder, Protocol):
+    """What a backup uses of `Admin`."""
+
+    def cluster(self) -> list[NodeStatus]: ...
+    def shards(self) -> list[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """How far a backup is. Bytes are those that this run copied."""
+
+    shard: int
+    index: int
+    last_index: int
+    copied: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    # In bytes a second; 0: no limit.
+    max_rate: int = DEFAULT_RATE
+    # Whether the nodes serve HTTP with TLS.
+    tls: bool = False
+
+
+def create_backup(
+    admin: ClusterAdmin,
+    target: Target,
+    settings: BackupSettings,
+    *,
+    on_progress: Callable[[CopyState], None] = lambda _: None,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> Manifest:
+    """Make a backup of all shards, and return its manifest. If the process ends before, the next call continues.
+    Raises BackupError or LedgerError."""
+    with target.lock():
+        return _Backup(admin, target, settings, on_progress, now_ms).run()
+
+
+class _Backup:
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        target: Target,
+        settings: BackupSettings,
+        on_progress: Callable[[CopyState], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._admin = admin
+        self._target = target
+        self._settings = settings
+        self._on_progress = on_progress
+        self._now_ms = now_ms
+        self._begun_ms = now_ms()
+        moment = datetime.fromtimestamp(self._begun_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+        self._name = f"{moment}-{secrets.token_hex(2)}"
+        self._limit = RateLimit(settings.max_rate)
+        self._hold = BackupHold(admin, f"backup-{self._name}")
+        self._copied = 0
+
+    def run(self) -> Manifest:
+        nodes, shards = self._admin.cluster(), self._admin.shards()
+        cluster = next((node.cluster for node in nodes if node.cluster), "")
+        progress = Progress(self._target, cluster)
+        earlier = self._earlier(cluster)
+        if progress.load():
+            earlier = furthest(earlier, progress.shards)
+        progress.shards = dict(earlier)
+        sources = sources_of(nodes, shards, tls=self._settings.tls)
+        try:
+            ends = self._hold.take(shards)
+            done: dict[int, ShardBackup] = {}
+            for shard in sorted(shards, reverse=True):
+                last = ends[shard].index
+
+                def on_copied(now: ShardBackup, count: int, last: int = last) -> None:
+                    self._copied += count
+                    progress.copied(now)
+                    self._hold.renew()
+                    self._on_progress(CopyState(now.shard, now.tail.index, last, self._copied))
+
+                copy = ShardCopy(sources[shard], self._target, self._limit, on_copied)
+                done[shard] = copy.run(shard, earlier.get(shard), last)
+            manifest = self._manifest(cluster, done, ends[TOPICS_SHARD].taken_ms)
+            self._target.put(manifest_name(self._name), encode_manifest(manifest))
+            progress.forget()
+            return manifest
+        finally:
+            self._hold.release()
+
+    def _earlier(self, cluster: str) -> dict[int, ShardBackup]:
+        """Return the shards of the newest backup. Raises BackupError if it is of another cluster."""
+        known = backups_in(self._target)
+        if not known:
+            return {}
+        manifest = load_manifest(self._target, known[-1])
+        if manifest.cluster != cluster:
+            raise BackupError(
+                f"{self._target.title} has backups of cluster {manifest.cluster!r}, not of {cluster!r}: choose another "
+                "target"
+            )
+        return {shard.shard: shard for shard in manifest.shards}
+
+    def _manifest(self, cluster: str, done: dict[int, ShardBackup], taken_ms: int) -> Manifest:
+        return Manifest(
+            name=self._name,
+            cluster=cluster,
+            version=VERSION,
+            begun_ms=self._begun_ms,
+            taken_ms=taken_ms,
+            finished_ms=self._now_ms(),
+            copied=self._copied,
+            shards=tuple(done[shard] for shard in sorted(done)),
+        )

@@ -1,0 +1,219 @@
+"""Makes the data directories of a new cluster from a backup.
+
+    DIRECTORY/node-1/         the data directory of node 1, with all shards that it gets
+    DIRECTORY/node-2/ ...
+    DIRECTORY/cluster.secret  the new cluster secret
+
+The new cluster has another name, and its data directories have new incarnations. So nodes of the old and of the new
+cluster never take each other for members. Each directory is as after an orderly stop. The directories appear
+under their names when all of them are complete.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.backup.cut import LogCut, TopicsCut
+from ledger.backup.errors import BackupError, DamagedBackupError
+from ledger.backup.manifest import Manifest, ShardBackup
+from ledger.backup.reading import EntryRange, ranges_of, read_snapshot
+from ledger.backup.shard_writer import ShardWriter, configuration_of
+from ledger.backup.targets.target import Target
+from ledger.topics import TOPICS_SHARD
+from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
+from raft.transport.cluster_secret import new_secret
+from store import EntryKind, NodeDirectory, PosixDisk, Snapshot, StoreError
+from store.log.entry import HEADER_SIZE
+
+# A shard other than shard 0 gets as many replicas, if there are as many nodes.
+_REPLICAS = 3
+# Shard 0 gets at most as many voters. Start further nodes with `join = true`.
+MAX_NODES = 5
+_SECRET = "cluster.secret"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    # The name of the new cluster.
+    cluster: str
+    # The addresses "host:port" of the new nodes, by number.
+    nodes: Mapping[int, str]
+    directory: Path
+    # The point in time, in ms since 1970; None: the end of the backup.
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredShard:
+    shard: int
+    nodes: tuple[int, ...]
+    # The last entry that was taken from the backup, and its append time in ms since 1970.
+    last_index: int
+    last_ms: int
+    bytes: int
+
+
+# Called with the bytes of the backup that were read.
+OnRead = Callable[[int], None]
+
+
+def restore_backup(
+    target: Target,
+    manifest: Manifest,
+    settings: RestoreSettings,
+    *,
+    on_read: OnRead = lambda _: None,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> list[RestoredShard]:
+    """Write the data directories. Raises BackupError, and DamagedBackupError if the backup is damaged."""
+    _check(manifest, settings)
+    partial = settings.directory / "partial"
+    try:
+        settings.directory.mkdir(parents=True, exist_ok=True)
+        restored = _Restoration(target, manifest, settings, partial, on_read, now_ms()).run()
+        _write_secret(settings.directory / _SECRET)
+        for node in settings.nodes:
+            (partial / f"node-{node}").rename(settings.directory / f"node-{node}")
+        partial.rmdir()
+    except (OSError, StoreError) as error:
+        raise BackupError(f"the data directories cannot be written: {error}") from error
+    return restored
+
+
+def _check(manifest: Manifest, settings: RestoreSettings) -> None:
+    if not 1 <= len(settings.nodes) <= MAX_NODES:
+        raise BackupError(f"{len(settings.nodes)} nodes were named: name 1 to {MAX_NODES}, and add others later")
+    if settings.cluster == manifest.cluster:
+        raise BackupError(
+            f"the new cluster cannot have the name {manifest.cluster!r} of the old one, whose nodes could then connect "
+            "to it: choose another name"
+        )
+    if settings.directory.exists() and any(settings.directory.iterdir()):
+        raise BackupError(f"{settings.directory} is not empty: name a directory that is empty or does not exist")
+    if manifest.shard(TOPICS_SHARD) is None:
+        raise DamagedBackupError(f"backup {manifest.name} has no shard 0")
+    if settings.until_ms is not None and settings.until_ms > manifest.taken_ms:
+        raise BackupError(
+            f"backup {manifest.name} ends before this time: choose a later backup, or leave the time out for its end"
+        )
+
+
+class _Restoration:
+    def __init__(
+        self,
+        target: Target,
+        manifest: Manifest,
+        settings: RestoreSettings,
+        root: Path,
+        on_read: OnRead,
+        now_ms: int,
+    ) -> None:
+        self._target = target
+        self._manifest = manifest
+        self._settings = settings
+        self._root = root
+        self._on_read = on_read
+        self._now_ms = now_ms
+        self._disk = PosixDisk()
+        self._newest_topic = 0
+
+    def run(self) -> list[RestoredShard]:
+        """Write all shards, shard 0 last, because its cut depends on the others."""
+        with ExitStack() as stack:
+            directories = {}
+            for node in self._settings.nodes:
+                path = self._root / f"node-{node}"
+                directories[node] = NodeDirectory.open(self._disk, path, cluster=self._settings.cluster, node=node)
+                stack.callback(directories[node].close)
+            shards = sorted(self._manifest.shards, key=lambda shard: -shard.shard)
+            return [self._restore(shard, directories) for shard in shards][::-1]
+
+    def _restore(self, shard: ShardBackup, directories: Mapping[int, NodeDirectory]) -> RestoredShard:
+        snapshot = self._snapshot(shard)
+        nodes = placed(shard.shard, shard.nodes, sorted(self._settings.nodes))
+        writers = {
+            node: ShardWriter(self._disk, directories[node], shard.shard, shard.segment_bytes, snapshot)
+            for node in nodes
+        }
+        try:
+            return self._fill(shard, snapshot, writers)
+        finally:
+            for writer in writers.values():
+                writer.close()
+
+    def _fill(self, shard: ShardBackup, snapshot: Snapshot | None, writers: Mapping[int, ShardWriter]) -> RestoredShard:
+        cut: LogCut | TopicsCut = LogCut(self._settings.until_ms)
+        if shard.shard == TOPICS_SHARD:
+            cut = TopicsCut(self._settings.until_ms, self._newest_topic, snapshot)
+        last = decode_configuration(snapshot.configuration) if snapshot is not None else None
+        tail, written = shard.start, 0
+        for entries in ranges_of(self._target, shard):
+            kept = cut.kept(entries)
+            for writer in writers.values():
+                writer.write(entries, kept)
+            self._on_read(len(entries.content))
+            last = _last_configuration(entries, kept) or last
+            if kept:
+                header = entries.headers[kept - 1]
+                tail = type(tail).of(header)
+                written += header.end - entries.headers[0].position
+            if kept < len(entries.headers):
+                break
+        if isinstance(cut, LogCut):
+            self._newest_topic = max(self._newest_topic, cut.newest_topic)
+        if last is None:
+            raise BackupError(f"shard {shard.shard} began after this time: choose a later time")
+        configuration = configuration_of(
+            last,
+            self._settings.cluster,
+            self._settings.nodes,
+            {node: writer.incarnation for node, writer in writers.items()},
+        )
+        for writer in writers.values():
+            writer.finish(configuration, self._now_ms)
+        return RestoredShard(shard.shard, tuple(writers), tail.index, tail.append_time_ms, written)
+
+    def _snapshot(self, shard: ShardBackup) -> Snapshot | None:
+        if shard.snapshot is None:
+            return None
+        snapshot = read_snapshot(self._target, shard.shard, shard.snapshot)
+        until_ms = self._settings.until_ms
+        if until_ms is not None and snapshot.append_time_ms > until_ms:
+            raise BackupError(
+                f"the log of shard {shard.shard} begins after this time in backup {self._manifest.name}: choose an "
+                "earlier backup, or a later time"
+            )
+        return snapshot
+
+
+def placed(shard: int, before: Sequence[int], nodes: Sequence[int]) -> list[int]:
+    """Return the nodes that get a replica. Nodes whose numbers had a replica before come first."""
+    if shard == TOPICS_SHARD:
+        return list(nodes)
+    turn = shard % len(nodes)
+    others = [node for node in (*nodes[turn:], *nodes[:turn]) if node not in before]
+    kept = [node for node in nodes if node in before]
+    return sorted(kept + others[: max(0, _REPLICAS - len(kept))])
+
+
+def _last_configuration(entries: EntryRange, kept: int) -> ShardConfiguration | None:
+    begin = entries.headers[0].position
+    for header in reversed(entries.headers[:kept]):
+        if header.kind is EntryKind.CONFIGURATION:
+            at = header.position - begin
+            try:
+                return decode_configuration(bytes(entries.content[at + HEADER_SIZE : at + header.size]))
+            except InvalidConfigurationError as error:
+                raise DamagedBackupError(f"entry {header.index} is no configuration: {error}") from error
+    return None
+
+
+def _write_secret(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(new_secret() + "\n")
