@@ -106,6 +106,12 @@ async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, off
             first_offset=there.first_offset,
             end_offset=there.end_offset,
         )
+    batch = await fetch_batch(client, topic, queue, offset)
+    return _messages(topic, queue, batch)[offset - batch.base_offset]
+
+
+async def fetch_batch(client: ClusterClient, topic: RoutedTopic, queue: int, offset: int) -> broker_pb2.FetchedBatch:
+    """Return the batch that has the message at this offset, which must be committed. Raises the errors of a fetch."""
     asked = broker_pb2.QueueFetch(topic_id=topic.topic_id, queue=queue, offset=offset)
     request = broker_pb2.FetchRequest(queues=[asked], max_bytes=_FETCH_BYTES)
 
@@ -117,9 +123,7 @@ async def get_message(client: ClusterClient, topic: RoutedTopic, queue: int, off
             )
         return given
 
-    given = await client.call(topic.shards[queue], fetch)
-    batch = given.batches[0]
-    return _messages(topic, queue, batch)[offset - batch.base_offset]
+    return (await client.call(topic.shards[queue], fetch)).batches[0]
 
 
 def _messages(topic: RoutedTopic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:

@@ -11,14 +11,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
 
 from ledger.client.connection.stream_end import end_of_stream, unproven
-from ledger.client.producer.producer_batch import Acknowledged, Answer, ProducerBatch
-from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.producer_batch import Acknowledged, Answer
 from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
 from ledger.produce_wire import ProduceRequest
 from ledger.v1 import broker_pb2, error_pb2
@@ -31,42 +30,57 @@ MAX_REQUEST_BATCHES = 256
 MAX_REQUESTS_IN_FLIGHT = 16
 
 
+class EncodedBatch(Protocol):
+    """An interface: a batch that a stream can carry."""
+
+    @property
+    def encoded(self) -> bytes: ...
+    @property
+    def trace(self) -> str:
+        """The context of the span of a send, as ProduceRequest has it; "" if nothing is traced."""
+
+
+# What numbers the batches of a queue, and what it numbers.
+Q = TypeVar("Q")
+B = TypeVar("B", bound=EncodedBatch)
+
+
 @dataclass(frozen=True, slots=True)
-class AttemptResult:
+class AttemptResult(Generic[Q, B]):
     """The result of one attempt to send a batch.
 
     `sent` is False if the batch never left this process. `after_ms` is the time in ms from the request to its answer.
     """
 
-    sequencer: QueueSequencer
-    batch: ProducerBatch
+    sequencer: Q
+    batch: B
     answer: Answer
     sent: bool = True
     after_ms: float = 0
 
 
-class StreamUser(Protocol):
+# Takes the results of attempts at the node at an address, in the order in which the batches were submitted.
+TakeResults = Callable[[str, Sequence[AttemptResult[Q, B]]], None]
+
+
+class StreamUser(Protocol[Q, B]):
     """An interface: a producer that sends batches on a stream."""
 
-    def attempts_ended(self, address: str, results: Sequence[AttemptResult]) -> None:
-        """Take the results of attempts at the node at `address`, in the order in which the batches were submitted."""
+    @property
+    def attempts_ended(self) -> TakeResults[Q, B]: ...
 
 
-class _Carried(NamedTuple):
-    """A batch on a stream. `user` is None if its producer has left the stream."""
-
-    user: StreamUser | None
-    sequencer: QueueSequencer
-    batch: ProducerBatch
+# A batch on a stream, with its user and its sequencer. The user is None if its producer has left the stream.
+_Carried = tuple[StreamUser[Q, B] | None, Q, B]
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    carried: list[_Carried]
+class _Request(Generic[Q, B]):
+    carried: list[_Carried[Q, B]]
     written_at: float
 
 
-class ProduceStream:
+class ProduceStream(Generic[Q, B]):
     """A stream of batches to the node at `address`.
 
     With each response, the stream calls `on_configuration` with the index of the node's configuration. If `broken` is
@@ -78,16 +92,16 @@ class ProduceStream:
         self.broken = False
         self._on_configuration = on_configuration
         self._loop = asyncio.get_running_loop()
-        self._ready: deque[_Carried] = deque()
-        self._in_flight: deque[_Request] = deque()
+        self._ready: deque[_Carried[Q, B]] = deque()
+        self._in_flight: deque[_Request[Q, B]] = deque()
         self._wake = asyncio.Event()
         self._call: Any = stub.Produce()
         self._writer = self._loop.create_task(self._guard(self._write))
         self._reader = self._loop.create_task(self._guard(self._read))
 
-    def submit(self, user: StreamUser, sequencer: QueueSequencer, batches: Sequence[ProducerBatch]) -> None:
+    def submit(self, user: StreamUser[Q, B], sequencer: Q, batches: Sequence[B]) -> None:
         assert not self.broken
-        self._ready.extend(_Carried(user, sequencer, batch) for batch in batches)
+        self._ready.extend((user, sequencer, batch) for batch in batches)
         self._wake.set()
 
     def waited(self) -> float:
@@ -110,18 +124,19 @@ class ProduceStream:
         self._ready.clear()
         self._return(result)
 
-    def withdraw(self, leaving: StreamUser, error: LedgerError) -> None:
+    def withdraw(self, leaving: StreamUser[Q, B], error: LedgerError) -> None:
         """Return every unanswered batch of this user with `error`. The answers to those that were sent are ignored."""
         result = []
         for request in self._in_flight:
             for place, (user, sequencer, batch) in enumerate(request.carried):
                 if user is leaving:
-                    request.carried[place] = _Carried(None, sequencer, batch)
+                    request.carried[place] = (None, sequencer, batch)
                     result.append(AttemptResult(sequencer, batch, error))
-        kept = deque[_Carried]()
+        kept = deque[_Carried[Q, B]]()
         for carried in self._ready:
-            if carried.user is leaving:
-                result.append(AttemptResult(carried.sequencer, carried.batch, error, sent=False))
+            user, sequencer, batch = carried
+            if user is leaving:
+                result.append(AttemptResult(sequencer, batch, error, sent=False))
             else:
                 kept.append(carried)
         self._ready = kept
@@ -148,10 +163,11 @@ class ProduceStream:
                 await self._wake.wait()
             request = _Request(self._next_request(), self._loop.time())
             self._in_flight.append(request)
-            trace = next((each.batch.trace for each in request.carried if each.batch.trace), "")
-            await self._call.write(ProduceRequest([each.batch.encoded for each in request.carried], trace))
+            batches = [batch for _, _, batch in request.carried]
+            trace = next((batch.trace for batch in batches if batch.trace), "")
+            await self._call.write(ProduceRequest([batch.encoded for batch in batches], trace))
 
-    def _next_request(self) -> list[_Carried]:
+    def _next_request(self) -> list[_Carried[Q, B]]:
         """Remove and return the batches of the next request. A request has 1 to MAX_REQUEST_BATCHES batches. A request
         has at most MAX_REQUEST_BYTES bytes, unless its first batch is larger.
         """
@@ -194,8 +210,8 @@ class ProduceStream:
             ]
         )
 
-    def _return(self, results: Iterable[tuple[StreamUser | None, AttemptResult]]) -> None:
-        of_users: dict[StreamUser, list[AttemptResult]] = {}
+    def _return(self, results: Iterable[tuple[StreamUser[Q, B] | None, AttemptResult[Q, B]]]) -> None:
+        of_users: dict[StreamUser[Q, B], list[AttemptResult[Q, B]]] = {}
         for user, result in results:
             if user is not None:
                 of_users.setdefault(user, []).append(result)
@@ -206,8 +222,8 @@ class ProduceStream:
                 self._loop.call_exception_handler({"message": "a producer cannot take results", "exception": error})
 
 
-def _bytes(carried: _Carried) -> int:
-    return len(carried.batch.encoded)
+def _bytes(carried: _Carried[Q, B]) -> int:
+    return len(carried[2].encoded)
 
 
 def _answer(result: broker_pb2.ProduceResult) -> Answer:

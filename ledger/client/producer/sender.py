@@ -16,15 +16,14 @@ from ledger.client.connection.channels import Connections
 from ledger.client.connection.cluster_client import no_leader
 from ledger.client.connection.cluster_link import ClusterLink
 from ledger.client.producer.accumulator import Accumulator, Dispatch
-from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
+from ledger.client.producer.produce_stream import AttemptResult
 from ledger.client.producer.produce_streams import ProduceStreams, SharedStreams
-from ledger.client.producer.producer_batch import BatchResult, Piece
+from ledger.client.producer.producer_batch import BatchResult, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.wait_warnings import WaitWarnings
 from ledger.errors import (
     ClosedError,
     LedgerError,
-    RequestTimeoutError,
     SequenceGapError,
     ThrottledError,
     UnavailableError,
@@ -32,9 +31,10 @@ from ledger.errors import (
 
 log = logging.getLogger("ledgermq.client.producer")
 
-# How often the streams are checked, and how long an answer may take before the client asks for the present leader.
+# How often the streams are checked.
 _WATCH_SECONDS = 0.5
-_STALL_SECONDS = 1.5
+
+ProducerAttempt = AttemptResult[QueueSequencer, ProducerBatch]
 
 # How many receipts get their results between two polls. Programs that got a result send their next messages, which are
 # under way while the other receipts get theirs. So client and cluster work at the same time.
@@ -64,7 +64,7 @@ class Sender:
         self._shared_streams = link.part(SharedStreams)
         self._shared_streams.join()
         self._bulk_connections = Connections(link.key.open)
-        self._bulk_streams = ProduceStreams(self._bulk_connections, link.routes.heard_of)
+        self._bulk_streams = ProduceStreams[QueueSequencer, ProducerBatch](self._bulk_connections, link.routes.heard_of)
         self._poll_due = False
         # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
@@ -214,7 +214,7 @@ class Sender:
             self._accumulator.faults.failed(sequencer.shard, self._now())
             self._take_back([AttemptResult(sequencer, batch, error, sent=False) for batch in dispatch.batches])
 
-    def attempts_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
+    def attempts_ended(self, address: str, batches: Sequence[ProducerAttempt]) -> None:
         """Take the results of attempts at the node at `address`, in the order in which the batches were submitted."""
         self._note_latency(batches)
         for one in batches:
@@ -222,7 +222,7 @@ class Sender:
                 self._routes.note(one.sequencer.shard, address, one.answer)
         self._take_back(batches)
 
-    def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
+    def _note_latency(self, batches: Sequence[ProducerAttempt]) -> None:
         """Record the newest latency of each shard in the fault table. SequenceGapError and ThrottledError are left
         out, because they say nothing about the speed of the leader."""
         faults, now = self._accumulator.faults, self._now()
@@ -234,7 +234,7 @@ class Sender:
             else:
                 faults.answered(shard, one.after_ms, now)
 
-    def _take_back(self, batches: Sequence[AttemptResult]) -> None:
+    def _take_back(self, batches: Sequence[ProducerAttempt]) -> None:
         now = self._now()
         for one in batches:
             self._conclude(self._accumulator.answered(one.sequencer, one.batch, one.answer, now, sent=one.sent))
@@ -250,25 +250,14 @@ class Sender:
         self.poll_soon()
 
     async def _watch(self) -> None:
-        """Check every 0.5 s for streams with a request that has no answer after 1.5 s. For such a stream, ask all
-        nodes for the present leader. If another node leads the shard, or if the request timeout has passed, end the
-        stream. Log which messages wait long for an acknowledgement.
-        """
+        """Check every 0.5 s for streams that wait long for an answer (`ProduceStreams.end_stalled`). Log which messages
+        wait long for an acknowledgement."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            for shard, stream in (*self._shared_streams.all(), *self._bulk_streams.all()):
-                self._look_at(shard, stream)
             now = self._now()
+            for shard, stream in (*self._shared_streams.all(), *self._bulk_streams.all()):
+                self._accumulator.faults.waits(shard, stream.waited() * 1000, now)
+            for streams in (self._shared_streams, self._bulk_streams):
+                streams.end_stalled(self._routes, self._request_timeout_ms)
             for warning in self._warnings.look(self._accumulator.waits(now), now):
                 log.warning("%s", warning)
-
-    def _look_at(self, shard: int, stream: ProduceStream) -> None:
-        waited = stream.waited()
-        self._accumulator.faults.waits(shard, waited * 1000, self._now())
-        if waited < _STALL_SECONDS:
-            return
-        leads = self._routes.table.leader_address(shard) == stream.address
-        if not leads or waited * 1000 >= self._request_timeout_ms:
-            stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
-        else:
-            self._routes.refresh_soon()
