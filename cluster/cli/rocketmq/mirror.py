@@ -18,7 +18,8 @@ import click
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import say
-from cluster.cli.rocketmq.mirror_report import MirrorReport, mirror_progress
+from cluster.cli.progress_line import progress_told
+from cluster.cli.rocketmq.mirror_report import MirrorReport
 from cluster.cli.stopping import run_until_stopped
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.producer.producer import AsyncProducer
@@ -220,7 +221,7 @@ async def _mirror(
                 "(docs/ROCKETMQ.md)."
             )
         report.began_s = time.monotonic()
-        async with mirror_progress(report):
+        async with progress_told(report.so_far):
             await mirror.run(until_empty_s)
     finally:
         await mirror.close()

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rich.progress import Progress, TextColumn
-
-from cluster.cli.output import note_console, print_json, printable, say
-from cluster.cli.progress_line import drawn_again
+from cluster.cli.output import print_json, say
 from ledger.rocketmq.mirror.mirror_tally import MirrorTally
 from ledger.words import counted
-
-_REFRESH_S = 0.5
-# Between two lines, if standard error is no terminal.
-_LINE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -74,31 +64,3 @@ class MirrorReport:
                 f"{counted(tally.unfinished, 'time')} a message was not finished: the servers hand it out again"
             )
         return "; ".join(parts)
-
-
-@asynccontextmanager
-async def mirror_progress(report: MirrorReport) -> AsyncIterator[None]:
-    """While the body runs, show the progress: on a terminal in one line, and otherwise as a new line now and then."""
-    console = note_console()
-    if not console.is_terminal:
-        telling = asyncio.create_task(_tell(report))
-        try:
-            yield
-        finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
-        return
-    bar = Progress(TextColumn("{task.description}"), console=console, transient=True, auto_refresh=False)
-    task = bar.add_task("", total=None)
-
-    def update() -> None:
-        bar.update(task, description=printable(report.so_far(), kept=""))
-
-    async with drawn_again(bar, update, _REFRESH_S):
-        yield
-
-
-async def _tell(report: MirrorReport) -> None:
-    while True:
-        await asyncio.sleep(_LINE_S)
-        say(report.so_far())
