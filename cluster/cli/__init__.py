@@ -9,8 +9,8 @@
     stopping.py   ends a command on Ctrl-C and on SIGTERM
     completion.py completes commands and names in a shell
 
-Each of the folders backup/, cluster/, doctor/, debug/, topics/, groups/, messages/, rocketmq/, log/, validation/,
-servers/, local/ and bench/ contains the commands for one kind of object, for example topics.
+Each of the folders backup/, cluster/, doctor/, debug/, topics/, groups/, messages/, mirror/, rocketmq/, log/,
+validation/, servers/, local/ and bench/ contains the commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder
@@ -81,6 +81,7 @@ _COMMANDS = {
         "cluster.cli.groups.group", "group", "Create, list, describe, reset and delete consumer groups."
     ),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
+    "mirror": CommandEntry("cluster.cli.mirror.command", "mirror", "Copy topics of a cluster to another one."),
     "rocketmq": CommandEntry("cluster.cli.rocketmq.mirror", "rocketmq", "Copy topics from RocketMQ servers."),
     "cluster": CommandEntry(
         "cluster.cli.cluster.command", "cluster", "Show and change nodes, shards, leaders and the log start."

@@ -88,7 +88,7 @@ class ConsumerGroupsAdmin:
         after = await self._targets(chosen, to)
         before = {TopicQueue(one.topic, one.queue): one.offset for one in described.queues}
         if not dry_run:
-            await self._reset(name, after)
+            await self.set_offsets(name, after)
             if described.members:
                 await self._renew(name, list(after))
         return [OffsetReset(place.topic, place.queue, before.get(place), after[place]) for place in sorted(after)]
@@ -163,7 +163,9 @@ class ConsumerGroupsAdmin:
 
     # -- changes
 
-    async def _reset(self, name: str, after: Mapping[TopicQueue, int]) -> None:
+    async def set_offsets(self, name: str, after: Mapping[TopicQueue, int]) -> None:
+        """Set the offsets of a group in these queues. A shared group must have begun to consume the queues. Raises
+        LedgerError; then the offsets of some shards may be set."""
         by_shard: defaultdict[int, list[pb2.QueueReset]] = defaultdict(list)
         for place, offset in sorted(after.items()):
             topic = await self._client.topic(place.topic)

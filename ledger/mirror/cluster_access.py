@@ -1,0 +1,90 @@
+"""The connections of a mirror to one cluster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.environment import PROCESS, cluster_of
+from ledger.client.connection.security import SecurityOptions
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.errors import UnknownTopicError
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """The addresses of a cluster, and the proof of who the client is."""
+
+    servers: str | Sequence[str]
+    security: SecurityOptions = field(default_factory=SecurityOptions)
+
+
+class ClusterAccess:
+    """The clients of one cluster. Call `start` first and `stop` at the end."""
+
+    def __init__(self, place: ClusterPlace, *, request_timeout_ms: int, client_id: str = "mirror") -> None:
+        self._place = place
+        self._timeout_ms = request_timeout_ms
+        self._client_id = client_id
+        servers, environment = cluster_of(PROCESS, place.servers, place.security)
+        self.client = ClusterClient(
+            servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=20,
+            rng=random.Random(),
+            environment=environment,
+        )
+        self.admin = AsyncAdmin(
+            place.servers, client_id=client_id, request_timeout_ms=request_timeout_ms, **place.security
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the cluster."""
+        return self.client.routes.table.cluster
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """The addresses of the nodes."""
+        return frozenset(self.client.routes.table.nodes.values())
+
+    def now_ms(self) -> int:
+        """Return the present time, in ms since 1970."""
+        return self.client.environment.now_ms()
+
+    async def start(self) -> None:
+        """Connect. Raises UnavailableError, AuthenticationError."""
+        await self.client.start()
+        try:
+            await self.admin.start()
+        except BaseException:
+            await self.client.close()
+            raise
+
+    async def stop(self) -> None:
+        await self.admin.stop()
+        if self.client.started:
+            await self.client.close()
+
+    async def has_topic(self, name: str) -> bool:
+        try:
+            await self.client.topic(name, newest=True)
+        except UnknownTopicError:
+            return False
+        return True
+
+    def consumer(self, topic: str, queue: int, offset: int) -> AsyncConsumer[bytes]:
+        """Return a consumer of one queue, which is not started."""
+        return AsyncConsumer(
+            topic,
+            bootstrap_servers=self._place.servers,
+            queues=[queue],
+            start=offset,
+            client_id=self._client_id,
+            request_timeout_ms=self._timeout_ms,
+            **self._place.security,
+        )
