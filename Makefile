@@ -23,7 +23,7 @@ PEERS ?=
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test test-quick coverage check docs metrics-page dashboards dist pythons sim chaos mutants gates fuzz kills bench bench-growing bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check docs metrics-page dashboards manifests kubernetes-tools dist pythons sim chaos mutants gates fuzz kills bench bench-growing bench-features bench-peers bench-rocketmq format proto lock lock-peers lock-rocketmq rocketmq-clients clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,12 @@ check: $(VENV)/.test ## lint, format, types, imports point one way, generated co
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy ledgermq store raft ledger cluster chaos bench tests examples deploy docs/site pyspark_ledgermq pyspark_ledgermq_log pytest_ledgermq
 	$(BIN)/pytest tests/test_architecture.py $(FITS)
+
+manifests: $(VENV)/.server kubernetes-tools ## render the plain manifests of Kubernetes from the Helm chart (deploy/kubernetes)
+	HELM=$(BIN)/helm scripts/kubernetes-manifests
+
+kubernetes-tools: $(VENV)/.server ## helm, kubeconform and the schemas of Kubernetes, for tests of the chart
+	scripts/kubernetes-tools $(VENV)
 
 docs: $(VENV)/.docs ## the documents as a site that needs no network: build/site/index.html; a warning is an error
 	scripts/site $(VENV) build/site

@@ -28,6 +28,7 @@ GROUPS = {
     "network namespaces": ("tests/chaos/live/test_local_run.py", "tests/gates/test_gates.py"),
     "containers": (
         "tests/chaos/live/test_containers.py",
+        "tests/cluster/kubernetes/test_rolling_update.py",
         "tests/cluster/local/test_compose.py",
         "tests/cluster/local/test_docker_cluster.py",
         "tests/cluster/local/test_testcontainers.py",

@@ -6,6 +6,7 @@ This package contains, in reading order:
     dialing.py           the channels to other nodes
     node_proof.py        the proof of caller and receiver that they are nodes of one cluster
     cluster_secret.py    the proof without certificates
+    secret_file.py       who can read a file with a secret
     watched_file.py      a file of secrets that is read again when it changes
     proof_slots.py       the bound on proofs in progress
     rare_log.py          at most one line a minute about what callers can cause without end

@@ -13,10 +13,10 @@ import hashlib
 import hmac
 import logging
 import secrets
-import stat
 from pathlib import Path
 
 from raft.transport.node_proof import Proof
+from raft.transport.secret_file import others_can_read
 from raft.transport.watched_file import WatchedFile
 
 log = logging.getLogger("ledgermq.raft.transport")
@@ -38,11 +38,11 @@ def read_secrets(path: Path) -> tuple[bytes, ...]:
     """Return the secrets of a file, the first of which this node proves with. Raises SecretError."""
     try:
         text = path.read_text(encoding="ascii")
-        mode = stat.S_IMODE(path.stat().st_mode)
+        is_open = others_can_read(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not hexadecimal"
         raise SecretError(f"the cluster secret {path} cannot be read: {reason}") from error
-    if mode & 0o077:
+    if is_open:
         raise SecretError(f"others can read the cluster secret {path}: run `chmod 600 {path}`")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     try:

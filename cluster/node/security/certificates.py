@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from raft.transport.rare_log import RareLog
+from raft.transport.secret_file import others_can_read
 
 log = logging.getLogger("ledgermq.node.tls")
 
@@ -73,7 +73,7 @@ def node_dns_name(cluster: str, node: int) -> str:
 def read_certificates(files: CertificateFiles) -> Certificates:
     """Read and check the files. Raises CertificateError."""
     certificate, key, ca = _read(files.certificate), _read(files.key), _read(files.ca)
-    if stat.S_IMODE(files.key.stat().st_mode) & 0o077:
+    if others_can_read(files.key):
         raise CertificateError(f"others can read the key {files.key}: run `chmod 600 {files.key}`")
     first = _parsed(certificate, files.certificate)
     _parsed(ca, files.ca)

@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-import stat
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from raft.transport.secret_file import others_can_read
 from raft.transport.watched_file import WatchedFile
 
 log = logging.getLogger("ledgermq.node.security")
@@ -37,11 +37,11 @@ def read_keys(path: Path) -> dict[bytes, bytes]:
     """Return the keys of a file by their ids, in the order of the file. Raises SecretKeyError."""
     try:
         text = path.read_text(encoding="ascii")
-        mode = stat.S_IMODE(path.stat().st_mode)
+        is_open = others_can_read(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not hexadecimal"
         raise SecretKeyError(f"`secrets_key_file`: {path} cannot be read: {reason}") from error
-    if mode & 0o077:
+    if is_open:
         raise SecretKeyError(f"`secrets_key_file`: others can read {path}: run `chmod 600 {path}`")
     try:
         keys = [bytes.fromhex(line) for line in text.split()]
