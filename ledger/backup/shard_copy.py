@@ -48,10 +48,15 @@ class ShardCopy:
     def run(self, shard: int, before: ShardBackup | None, last_index: int) -> ShardBackup:
         """Copy the entries up to `last_index`, and return the shard as it is in the target then. `before` is the shard
         as an earlier backup left it. Raises BackupError."""
+        if before is not None and last_index <= before.tail.index:
+            raise BackupError(
+                f"shard {shard}: the log ends at entry {last_index}, and the target has entries up to "
+                f"{before.tail.index}: this target has backups of another cluster; choose another target"
+            )
         listing = self._source.listing(last_index)
         copied = self._begun(shard, before, listing)
         while copied.tail.index < last_index:
-            content, piece = self._next_piece(copied, last_index)
+            content, piece = self._next_piece(copied, listing.segments[0].base, last_index)
             self._target.put(piece_name(shard, piece), content)
             copied = replace(copied, pieces=(*copied.pieces, piece))
             self._on_copied(copied, len(content))
@@ -101,10 +106,11 @@ class ShardCopy:
             raise BackupError(f"shard {shard}: a node sent a damaged entry 1 ({error}); try again") from error
         return content[HEADER_SIZE : header.size]
 
-    def _next_piece(self, copied: ShardBackup, last_index: int) -> tuple[bytes, Piece]:
+    def _next_piece(self, copied: ShardBackup, first_base: int, last_index: int) -> tuple[bytes, Piece]:
+        """Return the bytes of the next piece, and the piece. The node has segments from the one at `first_base` on."""
         grid = Grid(copied.segment_bytes)
-        base = grid.base(copied.tail.end)
-        content = self._entries_from(base, copied.tail.end, last_index)
+        base = max(grid.base(copied.tail.end), first_base)
+        content = self._entries_from(base, max(copied.tail.end, base), last_index)
         if not content:  # no entry fits into the rest of the segment
             base = grid.next_base(copied.tail.end)
             content = self._entries_from(base, base, last_index)
