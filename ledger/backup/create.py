@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,58 +84,60 @@ class _Backup:
         self._on_progress = on_progress
         self._now_ms = now_ms
         self._begun_ms = now_ms()
-        moment = datetime.fromtimestamp(self._begun_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-        self._name = f"{moment}-{secrets.token_hex(2)}"
         self._limit = RateLimit(settings.max_rate)
-        self._hold = BackupHold(admin, f"backup-{self._name}")
         self._copied = 0
 
     def run(self) -> Manifest:
         nodes, shards = self._admin.cluster(), self._admin.shards()
         cluster = next((node.cluster for node in nodes if node.cluster), "")
         progress = Progress(self._target, cluster)
-        earlier = self._earlier(cluster)
+        last = self._last_backup(cluster)
+        if last is not None:  # the newest backup has the last name, also if the clock was set back
+            self._begun_ms = max(self._begun_ms, last.begun_ms + 1)
+        name = name_of(self._begun_ms)
+        hold = BackupHold(self._admin, f"backup-{name}")
+        earlier = {shard.shard: shard for shard in last.shards} if last is not None else {}
         if progress.load():
             earlier = furthest(earlier, progress.shards)
         progress.shards = dict(earlier)
         sources = sources_of(nodes, shards, tls=self._settings.tls)
         try:
-            ends = self._hold.take(shards)
+            ends = hold.take(shards)
             done: dict[int, ShardBackup] = {}
             for shard in sorted(shards, reverse=True):
-                last = ends[shard].index
+                end = ends[shard].index
 
-                def on_copied(now: ShardBackup, count: int, last: int = last) -> None:
+                def on_copied(now: ShardBackup, count: int, end: int = end) -> None:
                     self._copied += count
                     progress.copied(now)
-                    self._hold.renew()
-                    self._on_progress(CopyState(now.shard, now.tail.index, last, self._copied))
+                    hold.renew()
+                    self._on_progress(CopyState(now.shard, now.tail.index, end, self._copied))
 
                 copy = ShardCopy(sources[shard], self._target, self._limit, on_copied)
-                done[shard] = copy.run(shard, earlier.get(shard), last)
-            manifest = self._manifest(cluster, done, ends[TOPICS_SHARD].taken_ms)
-            self._target.put(manifest_name(self._name), encode_manifest(manifest))
+                done[shard] = copy.run(shard, earlier.get(shard), end)
+            manifest = self._manifest(name, cluster, done, ends[TOPICS_SHARD].taken_ms)
+            self._target.put(manifest_name(name), encode_manifest(manifest))
             progress.forget()
             return manifest
         finally:
-            self._hold.release()
+            hold.release()
 
-    def _earlier(self, cluster: str) -> dict[int, ShardBackup]:
-        """Return the shards of the newest backup. Raises BackupError if it is of another cluster."""
+    def _last_backup(self, cluster: str) -> Manifest | None:
+        """Return the newest backup, or None if there is none. Raises BackupError if it is of another cluster."""
         known = backups_in(self._target)
         if not known:
-            return {}
+            return None
         manifest = load_manifest(self._target, known[-1])
         if manifest.cluster != cluster:
             raise BackupError(
                 f"{self._target.title} has backups of cluster {manifest.cluster!r}, not of {cluster!r}: choose another "
                 "target"
             )
-        return {shard.shard: shard for shard in manifest.shards}
+        return manifest
 
-    def _manifest(self, cluster: str, done: dict[int, ShardBackup], taken_ms: int) -> Manifest:
+    def _manifest(self, name: str, cluster: str, done: dict[int, ShardBackup], taken_ms: int) -> Manifest:
         return Manifest(
-            name=self._name,
+            name=name,
             cluster=cluster,
             version=VERSION,
             begun_ms=self._begun_ms,
@@ -145,3 +146,9 @@ class _Backup:
             copied=self._copied,
             shards=tuple(done[shard] for shard in sorted(done)),
         )
+
+
+def name_of(begun_ms: int) -> str:
+    """Return the name of a backup that began at this time. Names sort by time."""
+    moment = datetime.fromtimestamp(begun_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{moment}.{begun_ms % 1000:03}Z"

@@ -93,7 +93,7 @@ class ShardBackup:
 class Manifest:
     """One backup. Times are in ms since 1970."""
 
-    # The name of the backup, such as "20261126T210000Z-3f9a".
+    # The name of the backup, such as "20261126T210000.123Z".
     name: str
     cluster: str
     # The version of ledgermq that made the backup.
@@ -130,12 +130,13 @@ def objects_of(shard: ShardBackup) -> set[str]:
 
 
 def piece_name(shard: int, piece: Piece) -> str:
-    """Return the name of the object with this piece. Two pieces of one name have the same bytes."""
-    return f"shards/{shard}/log/{piece.position:020}-{piece.length}-{piece.sha256[:16]}"
+    """Return the name of the object with this piece. Two pieces of one name have the same bytes, because committed
+    entries never change. A name tells nothing about the messages, because targets do not encrypt names."""
+    return f"shards/{shard}/log/{piece.position:020}-{piece.length}"
 
 
 def snapshot_name(shard: int, snapshot: StoredSnapshot) -> str:
-    return f"shards/{shard}/snapshots/{snapshot.index:020}-{snapshot.sha256[:16]}"
+    return f"shards/{shard}/snapshots/{snapshot.index:020}"
 
 
 def manifest_name(backup: str) -> str:

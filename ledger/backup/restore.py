@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +121,8 @@ class _Restoration:
         self._now_ms = now_ms
         self._disk = PosixDisk()
         self._newest_topic = 0
+        # The clusters that configurations in the logs name.
+        self._earlier_clusters = {manifest.cluster}
 
     def run(self) -> list[RestoredShard]:
         """Write all shards, shard 0 last, because its cut depends on the others."""
@@ -131,7 +133,10 @@ class _Restoration:
                 directories[node] = NodeDirectory.open(self._disk, path, cluster=self._settings.cluster, node=node)
                 stack.callback(directories[node].close)
             shards = sorted(self._manifest.shards, key=lambda shard: -shard.shard)
-            return [self._restore(shard, directories) for shard in shards][::-1]
+            restored = [self._restore(shard, directories) for shard in shards][::-1]
+            for directory in directories.values():
+                directory.mark_restored(sorted(self._earlier_clusters))
+            return restored
 
     def _restore(self, shard: ShardBackup, directories: Mapping[int, NodeDirectory]) -> RestoredShard:
         snapshot = self._snapshot(shard)
@@ -150,14 +155,19 @@ class _Restoration:
         cut: LogCut | TopicsCut = LogCut(self._settings.until_ms)
         if shard.shard == TOPICS_SHARD:
             cut = TopicsCut(self._settings.until_ms, self._newest_topic, snapshot)
-        last = decode_configuration(snapshot.configuration) if snapshot is not None else None
+        last = None
+        if snapshot is not None:
+            last = decode_configuration(snapshot.configuration)
+            self._earlier_clusters.add(last.cluster)
         tail, written = shard.start, 0
         for entries in ranges_of(self._target, shard):
             kept = cut.kept(entries)
             for writer in writers.values():
                 writer.write(entries, kept)
             self._on_read(len(entries.content))
-            last = _last_configuration(entries, kept) or last
+            for configuration in _configurations(entries, kept):
+                last = configuration
+                self._earlier_clusters.add(configuration.cluster)
             if kept:
                 header = entries.headers[kept - 1]
                 tail = type(tail).of(header)
@@ -168,14 +178,14 @@ class _Restoration:
             self._newest_topic = max(self._newest_topic, cut.newest_topic)
         if last is None:
             raise BackupError(f"shard {shard.shard} began after this time: choose a later time")
-        configuration = configuration_of(
+        new = configuration_of(
             last,
             self._settings.cluster,
             self._settings.nodes,
             {node: writer.incarnation for node, writer in writers.items()},
         )
         for writer in writers.values():
-            writer.finish(configuration, self._now_ms)
+            writer.finish(new, self._now_ms)
         return RestoredShard(shard.shard, tuple(writers), tail.index, tail.append_time_ms, written)
 
     def _snapshot(self, shard: ShardBackup) -> Snapshot | None:
@@ -201,16 +211,15 @@ def placed(shard: int, before: Sequence[int], nodes: Sequence[int]) -> list[int]
     return sorted(kept + others[: max(0, _REPLICAS - len(kept))])
 
 
-def _last_configuration(entries: EntryRange, kept: int) -> ShardConfiguration | None:
+def _configurations(entries: EntryRange, kept: int) -> Iterator[ShardConfiguration]:
     begin = entries.headers[0].position
-    for header in reversed(entries.headers[:kept]):
+    for header in entries.headers[:kept]:
         if header.kind is EntryKind.CONFIGURATION:
             at = header.position - begin
             try:
-                return decode_configuration(bytes(entries.content[at + HEADER_SIZE : at + header.size]))
+                yield decode_configuration(bytes(entries.content[at + HEADER_SIZE : at + header.size]))
             except InvalidConfigurationError as error:
                 raise DamagedBackupError(f"entry {header.index} is no configuration: {error}") from error
-    return None
 
 
 def _write_secret(path: Path) -> None:

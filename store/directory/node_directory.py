@@ -2,7 +2,7 @@
 have their own directory.
 
     <path>/lock                  held while the node runs
-    <path>/identity.json         {"format": 2, "cluster": "dev", "node": 1}
+    <path>/identity.json         {"format": 2, "cluster": "dev", "node": 1}; after a restore, "restored_from": ["old"]
     <path>/reserve/              room for the small files on a full disk (see reserve.py)
     <path>/shard-0/log/          the CommitLog's segments
     <path>/shard-0/snapshot      the snapshot at which the CommitLog begins (see snapshot_file.py)
@@ -114,6 +114,13 @@ class NodeDirectory:
     def marks(self, shard: int) -> ShardMarks:
         """Return the marks of the shard, which say how the shard was stopped and whether it may lack entries."""
         return ShardMarks(self._disk, self.shard_directory(shard), self._reserve)
+
+    def mark_restored(self, earlier: Sequence[str]) -> None:
+        """Record durably that the logs were restored from backups of the clusters `earlier`, so that a validation does
+        not take their configurations for those of a wrong log."""
+        path = self._path / _DATA
+        fields = {**json.loads(read_file(self._disk, path)), "restored_from": list(earlier)}
+        replace_file(self._disk, path, json.dumps(fields).encode() + b"\n")
 
     def close(self) -> None:
         """Release the locks of the data directory and of the directory of the indexes."""

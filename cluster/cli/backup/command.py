@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
-from cluster.cli.backup.options import target_argument
+from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
 from cluster.cli.cluster.log_start import Size
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
@@ -20,6 +21,7 @@ from ledger.backup.check import flaws_of
 from ledger.backup.create import DEFAULT_RATE, BackupSettings, CopyState, create_backup
 from ledger.backup.errors import DamagedBackupError
 from ledger.backup.manifest import Manifest
+from ledger.backup.targets.key_file import make_key_file
 from ledger.backup.targets.open_target import open_target
 from ledger.client.connection.security import security_of
 from ledger.client.sync.admin import Admin
@@ -30,12 +32,15 @@ from ledger.words import counted
 def backup() -> None:
     """Make, list, check and remove backups of a cluster. `ledgermq restore` makes a new cluster from a backup.
 
-    TARGET is a directory. Several backups of one cluster share it.
+    TARGET is a directory, or s3://BUCKET/PREFIX in S3 or a compatible store. Several backups of one cluster share it.
+    For S3 install 'ledgermq[s3]', and set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for another store
+    than Amazon's, AWS_ENDPOINT_URL_S3.
     """
 
 
 @backup.command()
 @target_argument
+@key_file_option
 @click.option(
     "--max-rate",
     type=Size(),
@@ -45,7 +50,7 @@ def backup() -> None:
 )
 @bootstrap_option
 @format_option
-def create(target: str, max_rate: int, bootstrap: str, output: str) -> None:
+def create(target: str, key_file: Path | None, max_rate: int, bootstrap: str, output: str) -> None:
     """Make a backup of the running cluster: messages, topics, consumer groups, offsets, users and rules.
 
     The first backup copies the whole log of each shard. Later ones to the same TARGET copy only the entries since the
@@ -68,7 +73,7 @@ def create(target: str, max_rate: int, bootstrap: str, output: str) -> None:
                 f"copied, {rate:,.0f} MB/s"
             )
 
-        made = create_backup(admin, open_target(target), settings, on_progress=tell)
+        made = create_backup(admin, open_target(target, key_file), settings, on_progress=tell)
     if output == "json":
         print_json(_fields(made))
         return
@@ -82,13 +87,14 @@ def create(target: str, max_rate: int, bootstrap: str, output: str) -> None:
 
 @backup.command("list")
 @target_argument
+@key_file_option
 @format_option
-def list_backups(target: str, output: str) -> None:
+def list_backups(target: str, key_file: Path | None, output: str) -> None:
     """List the whole backups in TARGET, the oldest first.
 
     All messages that were acknowledged before the time in the column TAKEN are in the backup.
     """
-    opened = open_target(target)
+    opened = open_target(target, key_file)
     manifests = [load_manifest(opened, name) for name in backups_in(opened)]
     if output == "json":
         print_json({"backups": [_fields(each) for each in manifests]})
@@ -111,8 +117,9 @@ def list_backups(target: str, output: str) -> None:
 @backup.command()
 @target_argument
 @click.argument("name", metavar="[BACKUP]", required=False)
+@key_file_option
 @format_option
-def check(target: str, name: str | None, output: str) -> int:
+def check(target: str, name: str | None, key_file: Path | None, output: str) -> int:
     """Check a backup without restoring it: each object, each entry, and that the entries follow each other.
 
     The default is the newest backup.
@@ -121,7 +128,7 @@ def check(target: str, name: str | None, output: str) -> int:
     Status: 0  whole
             1  damaged: an object is missing, or has other bytes
     """
-    opened = open_target(target)
+    opened = open_target(target, key_file)
     try:
         manifest = chosen_manifest(opened, name)
     except DamagedBackupError as damage:
@@ -153,6 +160,7 @@ def _told(name: str, flaws: list[str], manifest: Manifest | None, output: str) -
 
 @backup.command()
 @target_argument
+@key_file_option
 @click.option(
     "--keep",
     type=click.IntRange(min=1),
@@ -161,15 +169,26 @@ def _told(name: str, flaws: list[str], manifest: Manifest | None, output: str) -
     help="Keep the newest N backups, and remove others.",
 )
 @format_option
-def prune(target: str, keep: int, output: str) -> None:
+def prune(target: str, key_file: Path | None, keep: int, output: str) -> None:
     """Remove old backups, and the files that no backup uses any more."""
-    opened = open_target(target)
+    opened = open_target(target, key_file)
     with opened.lock():
         removed, freed = prune_backups(opened, keep)
     if output == "json":
         print_json({"removed": removed, "freed_bytes": freed})
         return
     say(f"Removed {counted(len(removed), 'backup')} and {freed / 1e6:,.1f} MB.")
+
+
+@backup.command("new-key")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def new_key(file: Path) -> None:
+    """Write a new key for encrypted backups to FILE.
+
+    Keep a copy of the key apart from the cluster and from the backups. Without it nobody can read the backups.
+    """
+    make_key_file(file)
+    say(f"Wrote {file}. Give it to `ledgermq backup create` with --key-file, and keep a copy in another place.")
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cluster.address import check_address
-from cluster.cli.backup.options import target_argument
+from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
 from cluster.cli.backup.restored_settings import settings_text
 from cluster.cli.options import MomentType, format_option, moment_text
@@ -57,6 +57,7 @@ class NodeAddressType(click.ParamType[tuple[int, str]]):
     metavar="TIME",
     help="Restore the cluster as it was at this time (UTC by default).  [default: the end of the backup]",
 )
+@key_file_option
 @format_option
 def restore(
     target: str,
@@ -65,6 +66,7 @@ def restore(
     nodes: tuple[tuple[int, str], ...],
     name: str | None,
     until: datetime | None,
+    key_file: Path | None,
     output: str,
 ) -> None:
     """Make the data directories of a new cluster from a backup in TARGET.
@@ -79,7 +81,7 @@ def restore(
     if not 1 <= len(cluster_name) <= 127:
         raise click.BadParameter("a name has 1 to 127 characters", param_hint="--cluster")
     directory = directory.absolute()
-    opened = open_target(target)
+    opened = open_target(target, key_file)
     manifest = chosen_manifest(opened, name)
     until_ms = None if until is None else int(until.timestamp() * 1000)
     settings = RestoreSettings(cluster_name, addresses, directory, until_ms)

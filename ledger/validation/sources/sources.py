@@ -244,9 +244,7 @@ def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) 
     configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
     if configuration is None:
         return replica
-    if replica.cluster not in ("", configuration.cluster, _cluster_of_checkpoint(replica)) and not is_url(
-        replica.source
-    ):
+    if replica.cluster not in ("", configuration.cluster) and not _is_restored(replica, configuration.cluster):
         raise SourceError(
             f"{replica.source}: the log of shard {replica.shard} belongs to cluster {configuration.cluster!r}, and the "
             f"node to cluster {replica.cluster!r}: give the replicas of one cluster"
@@ -259,14 +257,21 @@ def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) 
     )
 
 
-def _cluster_of_checkpoint(replica: LogReplica) -> str:
-    """Return the name of the cluster in the newest configuration up to the checkpoint, or "" if there is none. A log
-    that was restored from a backup begins with the configuration of another cluster."""
+def _is_restored(replica: LogReplica, cluster: str) -> bool:
+    """Return whether a log may begin with the configuration of another cluster, because it was restored from a backup
+    of `cluster`. A node that was added after the restore has a log that begins in the same way: its checkpoint has the
+    newest configuration. A running node knows its log itself."""
+    if replica.directory is None:
+        return is_url(replica.source)
     try:
+        identity = json.loads((Path(replica.directory).parent / "identity.json").read_bytes())
+        if cluster in identity.get("restored_from", ()):
+            return True
         checkpoint = Checkpoint.decode(Path(replica.checkpoint).read_bytes()) if replica.checkpoint else None
-        return decode_configuration(checkpoint.snapshot.configuration).cluster if checkpoint is not None else ""
-    except (OSError, ValueError, TypeError):
-        return ""
+        newest = decode_configuration(checkpoint.snapshot.configuration) if checkpoint is not None else None
+        return newest is not None and newest.cluster == replica.cluster
+    except (OSError, ValueError, TypeError, AttributeError):
+        return False
 
 
 def configuration_of(body: bytes) -> ShardConfiguration | None:
