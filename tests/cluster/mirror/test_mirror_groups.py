@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin
-from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, TopicQueue
+from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, AsyncSharedConsumer, TopicQueue
 from ledgermq.errors import UnknownGroupError
 from tests.cluster.fleet import Fleet
 from tests.cluster.mirror.pair import Pair, mirrored, started_pair, values
@@ -35,7 +35,8 @@ async def consume(fleet: Fleet, group: str, most: int) -> list[bytes]:
     async with AsyncGroupConsumer("orders", group=group, bootstrap_servers=fleet.bootstrap) as consumer:
         while len(taken) < most and (got := await consumer.getmany(most - len(taken), timeout_ms=3_000)):
             taken += [message.value for message in got]
-            await consumer.acknowledge(*got)
+            consumer.finish(*got)
+            await consumer.acknowledge()
     return taken
 
 
@@ -100,7 +101,7 @@ async def test_a_group_with_retries_is_kept_back(pair: Pair) -> None:
     before = await offsets(pair.target, "billing")
     async with AsyncGroupConsumer("orders", group="billing", bootstrap_servers=pair.source.bootstrap) as consumer:
         for message in await consumer.getmany(3, timeout_ms=10_000):
-            await consumer.retry(message)
+            await consumer.reconsume_later(message)
     done = await mirrored(pair.source, pair.target, "orders", groups=("*",))
     assert done.tally.kept_back == {"billing": "messages wait in its retry topic at the source"}
     assert await offsets(pair.target, "billing") == before
@@ -110,8 +111,6 @@ async def test_a_shared_group_is_not_moved_and_named(pair: Pair) -> None:
     await send(pair.source, 4)
     async with AsyncAdmin(pair.source.bootstrap) as admin:
         await admin.create_consumer_group("work", mode="shared")
-    from ledgermq import AsyncSharedConsumer
-
     async with AsyncSharedConsumer("orders", group="work", bootstrap_servers=pair.source.bootstrap) as consumer:
         for message in await consumer.receive(2):
             await consumer.ack(message)
@@ -134,7 +133,8 @@ async def test_offsets_are_right_where_others_wrote_to_the_target(pair: Pair) ->
         ours = await offsets(pair.source, group)
         for queue, offset in (await offsets(pair.target, group)).items():
             at = ours[queue]
-            assert offset is not None and at is not None
+            assert offset is not None
+            assert at is not None
             wanted = {b"%d" % (2 * n + queue) for n in range(at, 20)}
             assert wanted <= set(theirs[queue][offset:]), (group, queue, offset, theirs)
     # The messages of others are between those of the two runs, so only the second run is found without a search.
