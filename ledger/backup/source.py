@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from ledger.backup.errors import BackupError
 from ledger.client.records import NodeStatus, ShardStatus
-from ledger.validation.sources.access import HttpAccess, SegmentGoneError, SourceError
+from ledger.validation.sources.access import HttpAccess
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.replica import Segment
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from ledger.validation.replay.index_ends import IndexEnds, check_index_ends
 from ledger.validation.replay.replay import Replay
 from ledger.validation.replay.small_files import check_small_files
 from ledger.validation.replay.snapshots import check_snapshots
-from ledger.validation.sources.access import FileAccess, SegmentGoneError, SourceError
+from ledger.validation.sources.access import FileAccess
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.place import LogPlace, UnreadableError
 from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, ReplicaSpan
 from ledger.validation.sources.sources import replica_at

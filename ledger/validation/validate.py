@@ -46,7 +46,8 @@ from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import present_snapshot
 from ledger.validation.report.out_directory import prepare
 from ledger.validation.report.report import AcknowledgedReport, ShardReport, ValidationReport
-from ledger.validation.sources.access import SourceError, access_to
+from ledger.validation.sources.access import access_to
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, spans_of
 from ledger.validation.sources.sources import open_sources
 from ledger.validation.spans.entries import Rows

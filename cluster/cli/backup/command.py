@@ -11,6 +11,7 @@ import click
 
 from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
+from cluster.cli.backup.replaying import replayed_flaws
 from cluster.cli.cluster.log_start import Size
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import data_console, print_json, print_table, say
@@ -25,6 +26,7 @@ from ledger.backup.targets.key_file import make_key_file
 from ledger.backup.targets.open_target import open_target
 from ledger.client.connection.security import security_of
 from ledger.client.sync.admin import Admin
+from ledger.validation.sources.backup_access import SCHEME
 from ledger.words import counted
 
 
@@ -117,10 +119,12 @@ def list_backups(target: str, key_file: Path | None, output: str) -> None:
 @backup.command()
 @target_argument
 @click.argument("name", metavar="[BACKUP]", required=False)
+@click.option("--quick", is_flag=True, help="Do not replay the logs: faster, and enough to find damage of the target.")
 @key_file_option
 @format_option
-def check(target: str, name: str | None, key_file: Path | None, output: str) -> int:
-    """Check a backup without restoring it: each object, each entry, and that the entries follow each other.
+def check(target: str, name: str | None, quick: bool, key_file: Path | None, output: str) -> int:
+    """Check a backup without restoring it: each object, each entry, and that the entries follow each other. Then replay
+    the logs, as `ledgermq validate` does.
 
     The default is the newest backup.
 
@@ -135,6 +139,9 @@ def check(target: str, name: str | None, key_file: Path | None, output: str) -> 
         return _told(name or "", [str(damage)], None, output)
     with BytesProgress("check", manifest.bytes) as progress:
         flaws = list(flaws_of(opened, manifest, progress.add))
+        if not flaws and not quick:
+            progress.say("replaying the logs")
+            flaws = replayed_flaws(f"{SCHEME}{target}#{manifest.name}", key_file)
     return _told(manifest.name, flaws, manifest, output)
 
 

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ledger.validation.sources.backup_access import KEY_FILE_VARIABLE
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 target_argument: Callable[[Command], Command] = click.argument("target", metavar="TARGET")
@@ -16,5 +18,7 @@ key_file_option: Callable[[Command], Command] = click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Encrypt the backups with the key in this file (`ledgermq backup new-key`).  [default: not encrypted]",
+    envvar=KEY_FILE_VARIABLE,
+    help="Encrypt the backups with the key in this file (`ledgermq backup new-key`).  "
+    f"[default: ${KEY_FILE_VARIABLE}, or not encrypted]",
 )

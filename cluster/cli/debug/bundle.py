@@ -43,7 +43,8 @@ from ledger.client.connection.security import security_of
 from ledger.client.records import NodeStatus
 from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
-from ledger.validation.sources.access import HttpAccess, SourceError
+from ledger.validation.sources.access import HttpAccess
+from ledger.validation.sources.errors import SourceError
 from ledger.version import VERSION
 
 T = TypeVar("T")

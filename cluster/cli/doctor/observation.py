@@ -19,7 +19,8 @@ from ledger.client.connection.security import NONE, Security, security_of
 from ledger.client.records import LogHold, Members, NodeStatus
 from ledger.errors import LedgerError, UnavailableError, told_of
 from ledger.local_socket import is_socket
-from ledger.validation.sources.access import HttpAccess, SourceError
+from ledger.validation.sources.access import HttpAccess
+from ledger.validation.sources.errors import SourceError
 
 T = TypeVar("T")
 

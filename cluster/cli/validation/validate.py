@@ -59,9 +59,9 @@ def validate(
 
     The command replays each log: it builds the replica's state anew from the log's entries. The command compares the
     replicas with each other, with their indexes and snapshots, and with the acknowledgements in --acked. A SOURCE is a
-    node's data directory (the node may run), a copy of a data directory, or http://HOST:PORT, the HTTP port of a
-    running node (https with TLS). In a secured cluster the user needs the right to read the log, and for shard 0 the
-    right to administer the cluster.
+    node's data directory (the node may run), a copy of a data directory, http://HOST:PORT, the HTTP port of a running
+    node (https with TLS), or backup:TARGET, the newest backup in TARGET. In a secured cluster the user needs the right
+    to read the log, and for shard 0 the right to administer the cluster.
 
     \b
     Status: 0  valid

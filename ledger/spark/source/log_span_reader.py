@@ -17,7 +17,8 @@ from ledger.batch import Batch
 from ledger.errors import CorruptBatchError
 from ledger.spark.source.log_options import LogOptions
 from ledger.spark.source.row_gatherer import MAX_BYTES, Origin, RowGatherer
-from ledger.validation.sources.access import SegmentGoneError, SourceError, access_to
+from ledger.validation.sources.access import access_to
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.spans.batches import batches_of, body_of
 from ledger.validation.spans.block import SpanBlock
 from ledger.validation.spans.entries import Entries

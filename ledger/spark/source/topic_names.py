@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from ledger.state import State
 from ledger.topics import TOPICS_SHARD
-from ledger.validation.sources.access import Access, SegmentGoneError, access_to
+from ledger.validation.sources.access import Access, access_to
+from ledger.validation.sources.errors import SegmentGoneError
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.spans.block import SpanBlock
 from store import Checkpoint, EntryKind, Header, Snapshot

@@ -54,7 +54,8 @@ from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
 from ledger.validation.report.report import first_of_each_kind
-from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.access import Access, access_to
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import ReplicaSpan
 from ledger.validation.spans.span_reader import SpanFacts, read_span
 from ledger.validation.spans.span_steps import SpanSteps

@@ -25,7 +25,8 @@ from ledger.validation.judging.windows import DivergedRange, Said, said_in
 from ledger.validation.naming import rendered, topic_name
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay.replay import PlacedMisfit, Replayed
-from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
+from ledger.validation.sources.access import Access
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.replica import LogReplica, ReplicaSpan
 from ledger.validation.spans.batches import batches_of
 from ledger.validation.spans.block import SpanBlock

@@ -16,7 +16,7 @@ from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
 from ledger.validation.report.out_directory import write_violations
 from ledger.validation.report.report import first_of_each_kind
-from ledger.validation.sources.access import SourceError
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import LogReplica
 from ledger.validation.spans.span_reader import SpanFacts
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ledger.validation.judging.violation import Violation, ViolationKind
-from ledger.validation.sources.access import SourceError
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import LogReplica
 from store import CleanMark, Flaw, PosixReadOnlyDisk, RepairMark, StoreError, Suspect
 from store.directory.boot import decode_boot_record

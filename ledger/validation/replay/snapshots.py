@@ -21,7 +21,8 @@ from ledger.state import State
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.replay.replay import Replay, Replayed
 from ledger.validation.replay.small_files import check_small_files
-from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.access import Access, access_to
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import LogReplica
 from store import Checkpoint, Snapshot
 

@@ -1,4 +1,4 @@
-"""Reads the bytes of a replica: from a directory, or over HTTP from a running node.
+"""Reads the bytes of a replica: from a directory, over HTTP from a running node, or from a backup.
 
 A reader asks for a range of a segment, or for a whole small file. A SourceError says why a segment or a file cannot be
 read. A SegmentGoneError says that retention has removed a segment since the start of the validation, which is no
@@ -19,20 +19,14 @@ from urllib.parse import urlsplit
 
 from ledger.client.connection.security import Security, security_of
 from ledger.errors import InvalidArgumentError
+from ledger.validation.sources.backup_access import BackupAccess, is_backup
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.replica import Segment
 
 # How long a request is repeated while a node is busy or is opening its log, in seconds.
 _PATIENCE_S = 30.0
 _AGAIN_S = 0.25
 _TIMEOUT_S = 20.0
-
-
-class SourceError(Exception):
-    """A source cannot be read, so it cannot be judged. The message names the source and the reason."""
-
-
-class SegmentGoneError(Exception):
-    """Retention has removed a segment since the start of the validation."""
 
 
 class Access(Protocol):
@@ -47,7 +41,9 @@ class Access(Protocol):
 
 
 def access_to(path: str) -> Access:
-    """Return the access for a path or a URL."""
+    """Return the access for a path, a URL or a backup."""
+    if is_backup(path):
+        return BackupAccess(path)
     return HttpAccess() if is_url(path) else FileAccess()
 
 

@@ -2,6 +2,7 @@
 
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
+    backup:/mnt/backups                              a backup: see backup_access.py
 
 The shard numbers, the node id and the log starts are read from the files themselves. The end of each log is determined
 once, at the start, so a log that grows during the validation is judged as it was at the start.
@@ -17,7 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from ledger.batch import MAX_PLAIN_BYTES
-from ledger.validation.sources.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
+from ledger.validation.sources.access import Access, FileAccess, HttpAccess, access_to, is_url
+from ledger.validation.sources.backup_access import is_backup, replicas_in
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
 from ledger.validation.spans.segment_end import last_entry
@@ -60,6 +63,8 @@ def _opened(name: str) -> list[LogReplica]:
 
 
 def _found(name: str) -> list[LogReplica]:
+    if is_backup(name):
+        return _in_backup(name)
     return _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
 
 
@@ -235,7 +240,24 @@ def _grid_of(segments: Sequence[Segment]) -> int:
     return 1 << 30
 
 
-# -- both
+# -- a backup
+
+
+def _in_backup(name: str) -> list[LogReplica]:
+    replicas = replicas_in(name, _LARGEST)
+    access = access_to(replicas[0].segments[0].path)
+    return [_bounded(_configured(each, access, _snapshot_of(each, access)), access) for each in replicas]
+
+
+def _snapshot_of(replica: LogReplica, access: Access) -> Snapshot | None:
+    data = access.file(replica.base) if replica.base is not None else None
+    try:
+        return Snapshot.decode(data) if data is not None else None
+    except ValueError as error:
+        raise SourceError(f"{replica.base} is not a snapshot ({error})") from error
+
+
+# -- all
 
 
 def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) -> LogReplica:
@@ -262,7 +284,7 @@ def _is_restored(replica: LogReplica, cluster: str) -> bool:
     of `cluster`. A node that was added after the restore has a log that begins in the same way: its checkpoint has the
     newest configuration. A running node knows its log itself."""
     if replica.directory is None:
-        return is_url(replica.source)
+        return is_url(replica.source) or is_backup(replica.source)
     try:
         identity = json.loads((Path(replica.directory).parent / "identity.json").read_bytes())
         if cluster in identity.get("restored_from", ()):

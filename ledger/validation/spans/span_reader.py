@@ -18,7 +18,8 @@ from ledger.validation.judging.bound import MAX_TOLD, Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.judging.windows import WindowSum, window_sums
 from ledger.validation.replay.replay import PlacedMisfit, placed
-from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
+from ledger.validation.sources.access import Access
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.replica import LogReplica, ReplicaSpan, Segment
 from ledger.validation.spans.batches import Facts, batches_of
 from ledger.validation.spans.block import SpanBlock, written_in

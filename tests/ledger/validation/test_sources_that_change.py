@@ -15,7 +15,8 @@ import pytest
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import NOT_JUDGED, ValidationReport
 from ledger.validation.sources import sources
-from ledger.validation.sources.access import HttpAccess, SourceError
+from ledger.validation.sources.access import HttpAccess
+from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import Segment
 from ledger.validation.validate import validate
 from store import SegmentFile
