@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 # The groups of several files, each with its files and folders. These groups take longest, so they start first.
 GROUPS = {
     "Spark": ("tests/ledger/spark",),
-    "network namespaces": ("tests/chaos/live/test_local_run.py", "tests/gates/test_gates.py"),
+    "network namespaces": (
+        "tests/chaos/live/test_local_run.py",
+        "tests/chaos/live/test_upgrade_run.py",
+        "tests/gates/test_gates.py",
+    ),
     "containers": (
         "tests/chaos/live/test_containers.py",
         "tests/cluster/kubernetes/test_rolling_update.py",

@@ -60,16 +60,19 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         return names
 
 
-def expanded(faults: tuple[str, ...], flush: str, timed: float, transactions: float, shared: float) -> tuple[str, ...]:
+def expanded(
+    faults: tuple[str, ...], flush: str, timed: float, transactions: float, shared: float, old_program: str = ""
+) -> tuple[str, ...]:
     """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive, with a load
     of which the share `timed` has delivery times, the share `transactions` is sent in transactions, and the share
-    `shared` goes to shared groups."""
+    `shared` goes to shared groups. The nodes begin with `old_program`, if it is given."""
     if faults != (ALL,):
         return faults
     lacks = FaultNeeds.NOTHING if flush == "sync" else FaultNeeds.SYNC_FLUSH
     lacks |= FaultNeeds.NOTHING if timed else FaultNeeds.TIMED
     lacks |= FaultNeeds.NOTHING if transactions else FaultNeeds.TRANSACTIONS
     lacks |= FaultNeeds.NOTHING if shared else FaultNeeds.SHARED
+    lacks |= FaultNeeds.NOTHING if old_program else FaultNeeds.OLD_PROGRAM
     return tuple(name for name in SURVIVED if not KINDS[name].needs & lacks)
 
 
@@ -173,6 +176,13 @@ def chaos() -> None:
     help="Seconds that the nodes may take to reach the same log after the last fault is healed; longer is an anomaly.",
 )
 @click.option("--secure", is_flag=True, help="Nodes and clients use TLS and authentication.")
+@click.option(
+    "--old-program",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    metavar="DIRECTORY",
+    help="The nodes begin with the version whose packages are there, and the fault `upgrade` gives them this one. Only "
+    "with --env local.",
+)
 @renamed_option("--groups", "--shards")
 @click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of shards.")
 @click.option(
@@ -185,7 +195,10 @@ def chaos() -> None:
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
-    meant = expanded(faults, given["flush"], given["timed"], given["transactions"], given["shared"])
+    given["old_program"] = given["old_program"] or ""
+    meant = expanded(
+        faults, given["flush"], given["timed"], given["transactions"], given["shared"], given["old_program"]
+    )
     options = ChaosOptions(seed=seed, faults=meant, **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):

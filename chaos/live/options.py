@@ -43,6 +43,8 @@ class ChaosOptions:
     transactions: Annotated[FiniteFloat, Field(ge=0, le=0.5)] = 0.0
     # The share of the messages that shared groups consume. Runs of older versions have none.
     shared: Annotated[FiniteFloat, Field(ge=0, le=0.5)] = 0.0
+    # The directory with the packages of an older program, with which the nodes begin; empty: they begin with this one.
+    old_program: str = ""
 
     @property
     def needs(self) -> FaultNeeds:
@@ -66,4 +68,5 @@ def as_arguments(options: ChaosOptions) -> list[str]:
     arguments += ["--shared", f"{options.shared:g}"]
     arguments += ["--flush", options.flush, "--shards", str(options.shards)]
     arguments += ["--secure"] if options.secure else []
+    arguments += ["--old-program", options.old_program] if options.old_program else []
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]

@@ -100,6 +100,8 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             f"--timed, --transactions and --shared are more than {_MOST_SPECIAL:g} together: leave a part of the load "
             "to plain messages"
         )
+    if options.old_program and options.env != "local":
+        raise ChaosError("--old-program needs --env local: a container has the program of its image")
     kinds = [KINDS[name] for name in options.faults]
     for kind in kinds:
         if kind.least_nodes > options.nodes:
@@ -114,6 +116,8 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             raise ChaosError(f"{kind.name} needs transactions: give --transactions 0.05")
         if FaultNeeds.SHARED in kind.needs and not options.shared:
             raise ChaosError(f"{kind.name} needs shared groups: give --shared 0.05")
+        if FaultNeeds.OLD_PROGRAM in kind.needs and not options.old_program:
+            raise ChaosError(f"{kind.name} needs an older program: give --old-program DIRECTORY")
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
@@ -137,6 +141,7 @@ def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
         clocks=bool(options.needs & FaultNeeds.CLOCKS),
         secure=options.secure,
         environment=dict(one.split("=", 1) for one in options.node_env),
+        old_program=options.old_program,
     )
 
 

@@ -111,6 +111,13 @@ _ALL = (
         least_nodes=3,
     ),
     _Kind("transfer", "leadership is transferred again and again", (LEADER,), operations.TransferStorm, least_nodes=2),
+    _Kind(
+        "upgrade",
+        "nodes with an older program are killed or stopped, and restarted some seconds later with this program",
+        _SOME,
+        processes.Upgrade,
+        needs=FaultNeeds.OLD_PROGRAM,
+    ),
     _Kind("client-kill", "a client is killed, and a new client starts", (ONE,), processes.ClientKill),
     _Kind(
         "stale-vote",

@@ -31,9 +31,9 @@ class FaultTarget(StrEnum):
 
 class FaultNeeds(Flag):
     """What a fault needs from a run, for example disks, clocks that can be set, messages with delivery times,
-    transactions, or shared groups. With `async` flush, a cluster may lose data if a majority loses power at once. A
-    loss of data that the flush mode allows is no anomaly. For this reason, faults that cut the power of a majority need
-    `SYNC_FLUSH`.
+    transactions, shared groups, or nodes that begin with an older program. With `async` flush, a cluster may lose data
+    if a majority loses power at once. A loss of data that the flush mode allows is no anomaly. For this reason, faults
+    that cut the power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -44,6 +44,7 @@ class FaultNeeds(Flag):
     TIMED = auto()
     TRANSACTIONS = auto()
     SHARED = auto()
+    OLD_PROGRAM = auto()
 
 
 class ClusterControl(Protocol):

@@ -32,6 +32,16 @@ class Stop(Kill):
         return site.environment.stop(node)
 
 
+class Upgrade(Kill):
+    """The targets are killed or stopped, and started again later with this program. Before, they ran an older program,
+    or this one if an earlier occurrence hit them."""
+
+    def _end(self, site: FaultSite, node: int) -> str:
+        self._down.append(node)
+        end = site.random.choice((site.environment.kill, site.environment.stop))
+        return f"{end(node)}, {site.environment.upgrade(node)}"
+
+
 class PowerCut(Kill):
     """The power of the targets is cut: they lose all data that they had not synced."""
 

@@ -35,6 +35,8 @@ class EnvironmentSetup:
     secure: bool = False
     # Environment variables of the node processes. A test uses them to plant a fault.
     environment: Mapping[str, str] = field(default_factory=dict)
+    # The directory with the packages of an older program, with which the nodes begin; empty: they begin with this one.
+    old_program: str = ""
 
 
 class NodeEnvironment(Protocol):
@@ -70,6 +72,10 @@ class NodeEnvironment(Protocol):
 
     def kill(self, node: int) -> str:
         """Kill the node with SIGKILL. Returns evidence: how the process ended."""
+
+    def upgrade(self, node: int) -> str:
+        """Let the next start of the node run the present program. Returns evidence. This method needs an environment
+        with an old program."""
 
     def pause(self, node: int) -> str:
         """Stop the node's process with SIGSTOP. Returns evidence."""

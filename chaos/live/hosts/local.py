@@ -21,9 +21,11 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 from typing import Any
 
+from chaos.errors import ChaosError
 from chaos.live.hosts import disk_image, link_rules, namespaces
 from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.link_rules import LinkRules
@@ -42,6 +44,8 @@ class LocalEnvironment(NodesOfFiles):
         super().__init__(setup)
         self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
         self._processes: dict[int, HostedNodeProcess] = {}
+        # The nodes that run an older program, or will run it at their next start.
+        self._old: set[int] = set()
         self._undo = ExitStack()
         every = range(1, setup.nodes + ROOM + 1)
         self.links = LinkRules(every, self._namespace, self._namespaces.address)
@@ -56,6 +60,9 @@ class LocalEnvironment(NodesOfFiles):
         need_programs({**namespaces.PROGRAMS, **link_rules.PROGRAMS})
         if self.setup.disks:
             need_programs(disk_image.PROGRAMS)
+        if self.setup.old_program:
+            _need_program_in(Path(self.setup.old_program))
+            self._old.update(range(1, self.setup.nodes + 1))
         self._namespaces.enter()
         for node in range(1, self.setup.nodes + 1):
             self._make(node, join=False)
@@ -80,6 +87,13 @@ class LocalEnvironment(NodesOfFiles):
 
     def kill(self, node: int) -> str:
         return self._processes[node].kill()
+
+    def upgrade(self, node: int) -> str:
+        if node not in self._old:
+            return f"node {node} has this program"
+        self._old.remove(node)
+        self._processes[node].environment = self._variables(node)
+        return f"node {node} gets this program"
 
     def pause(self, node: int) -> str:
         return self._processes[node].signal(signal.SIGSTOP)
@@ -128,7 +142,8 @@ class LocalEnvironment(NodesOfFiles):
 
     def _variables(self, node: int) -> dict[str, str]:
         clock = self._clock(node).variables() if self.setup.clocks else {}
-        return {**clock, **self.setup.environment}
+        program = {"PYTHONPATH": self.setup.old_program} if node in self._old else {}
+        return {**clock, **program, **self.setup.environment}
 
     def _settings(self, node: int) -> Mapping[str, Any]:
         host = self._namespaces.address(node)
@@ -140,3 +155,12 @@ class LocalEnvironment(NodesOfFiles):
             "http": self.http(node),
             "boot_id_file": str(self._boot_id(node)),
         }
+
+
+def _need_program_in(directory: Path) -> None:
+    """Raise ChaosError if the directory does not have the packages of a program."""
+    if not (directory / "ledgermq" / "__main__.py").is_file():
+        raise ChaosError(
+            f"--old-program: {directory} has no package ledgermq: name a clone of an older version, or a directory in "
+            "which it was installed (`pip install --target`)"
+        )

@@ -89,6 +89,9 @@ class NodesOfFiles(ABC):
         self._new_boot(node)
         return lost
 
+    def upgrade(self, node: int) -> str:
+        raise ChaosError(f"node {node} cannot get another program in this environment: use --env local")
+
     def wipe(self, node: int) -> None:
         assert self.pid(node) is None
         shutil.rmtree(self.data(node), ignore_errors=True)

@@ -22,7 +22,8 @@ class HostedNodeProcess:
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self._name = name
         self._command = command
-        self._environment = environment
+        # The variables of the next start.
+        self.environment = environment
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -40,7 +41,7 @@ class HostedNodeProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **self._environment},
+                    env={**os.environ, **self.environment},
                     cwd=self._log.parent,  # `python -m` searches this directory first
                     start_new_session=True,
                 )

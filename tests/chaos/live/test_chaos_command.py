@@ -84,7 +84,8 @@ def test_targets_have_the_names_that_are_shown() -> None:
 
 def test_all_faults_are_those_that_a_cluster_survives() -> None:
     asynchronous, synchronous = (expanded(("all",), flush, 0.1, 0.05, 0.05) for flush in ("async", "sync"))
-    assert set(KINDS) - set(synchronous) == {"stale-vote"}
+    assert set(KINDS) - set(synchronous) == {"stale-vote", "upgrade"}
+    assert set(KINDS) - set(expanded(("all",), "sync", 0.1, 0.05, 0.05, "/old")) == {"stale-vote"}
     assert set(synchronous) - set(asynchronous) == {"power-all"}
     assert set(asynchronous) - set(expanded(("all",), "async", 0, 0.05, 0.05)) == {"kill-when-due"}  # nothing is due
     assert set(asynchronous) - set(expanded(("all",), "async", 0.1, 0, 0.05)) == {"kill-before-ends"}
