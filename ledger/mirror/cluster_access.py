@@ -13,6 +13,9 @@ from ledger.client.connection.security import SecurityOptions
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.errors import UnknownTopicError
 
+# How long a fetch waits for new messages, in ms. A mirror may have a thousand fetches under way.
+_MAX_WAIT_MS = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlace:
@@ -84,6 +87,7 @@ class ClusterAccess:
             bootstrap_servers=self._place.servers,
             queues=[queue],
             start=offset,
+            max_wait_ms=_MAX_WAIT_MS,
             client_id=self._client_id,
             request_timeout_ms=self._timeout_ms,
             **self._place.security,

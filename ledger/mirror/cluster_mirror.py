@@ -39,6 +39,9 @@ TOPICS_S = 5.0
 PROGRESS_S = 5.0
 GROUPS_S = 5.0
 LAG_S = 2.0
+# Batches in flight have at most so many bytes, in each queue and together; one batch of each queue may always be.
+_WINDOW_BYTES = 4 << 20
+_FLIGHT_BYTES = 64 << 20
 _WATCH_S = 0.5
 _LOOK_S = 0.1
 _CLOSE_S = 5.0
@@ -108,6 +111,7 @@ class ClusterMirror:
             self.tally,
             settings.skips_lost,
             self._pace,
+            self._window_bytes,
             self._progress,
             self._copies,
             self._backoff,
@@ -202,6 +206,8 @@ class ClusterMirror:
             return
         if isinstance(error, UnknownTopicError):  # the next look finds the topic anew, if it is there
             copier, _ = self._copiers.pop(key)
+            self._progress.forget(*key)
+            self._copies.forget(copier.target.topic.topic_id, copier.target.queue)
             self.tally.lags.pop((copier.source.name, copier.target.queue), None)
             self.tally.note_trouble(str(error))
             return
@@ -258,6 +264,9 @@ class ClusterMirror:
         while True:
             await asyncio.sleep(_WATCH_S)
             self._streams.end_stalled(self._target.client.routes, self._target.client.request_timeout_ms)
+
+    def _window_bytes(self) -> int:
+        return min(_WINDOW_BYTES, _FLIGHT_BYTES // max(1, len(self._copiers)))
 
     async def _pace(self, size: int) -> None:
         if self._bucket is None:

@@ -25,7 +25,6 @@ from ledger.errors import LedgerError, UnknownGroupError, UnknownTopicError
 from ledger.mirror.copy_tally import CopyTally
 from ledger.mirror.queue_copier import QueueCopier
 from ledger.retries import retry_topic
-from ledger.topics import is_system_topic
 
 # Returns the copier of a queue of the source, or None if the queue is not copied.
 CopierOf = Callable[[TopicQueue], QueueCopier | None]
@@ -47,6 +46,8 @@ class GroupOffsets:
         self._source_groups, self._target_groups = ConsumerGroupsAdmin(source), ConsumerGroupsAdmin(target)
         self._copier_of = copier_of
         self._tally = tally
+        # By group: the offsets at the source that the target has, as of the last move.
+        self._moved: dict[str, dict[TopicQueue, int]] = {}
 
     async def move(self) -> None:
         """Move the offsets of all groups once. Raises LedgerError if a cluster does not answer."""
@@ -65,29 +66,34 @@ class GroupOffsets:
     async def _move_group(self, name: str) -> str:
         """Move the offsets of one group. Return why they stay, or ""."""
         there = await self._source_groups.describe(name)
-        wanted = [queue for queue in there.queues if queue.offset is not None and not is_system_topic(queue.topic)]
-        copied = [queue for queue in wanted if self._copier_of(TopicQueue(queue.topic, queue.queue)) is not None]
+        copied = [each for each in there.queues if self._copier_of(TopicQueue(each.topic, each.queue)) is not None]
         if not copied:
             return ""
         if there.mode == "shared":
             return "it is a shared group: begin it at the target with `ledgermq consume --group ... --start`"
         if await self._has_retries(there):
             return "messages wait in its retry topic at the source"
+        wanted = {TopicQueue(each.topic, each.queue): each.offset for each in copied if each.offset is not None}
+        if self._moved.get(name) == wanted:
+            return ""
         before = await self._offsets_at_target(name)
         if before is None:
             return "it has members at the target"
         after: dict[TopicQueue, int] = {}
-        for queue in copied:
-            copier = self._copier_of(TopicQueue(queue.topic, queue.queue))
-            if copier is None or queue.offset is None:
+        moved: dict[TopicQueue, int] = {}
+        for at_source, consumed in wanted.items():
+            copier = self._copier_of(at_source)
+            if copier is None or copier.copied is None:
                 continue
-            offset = await _translated(copier, queue.offset)
-            place = TopicQueue(copier.target.topic.name, queue.queue)
+            moved[at_source] = min(consumed, copier.copied)
+            offset = await _translated(copier, moved[at_source])
+            place = TopicQueue(copier.target.topic.name, at_source.queue)
             if offset is not None and offset > before.get(place, -1):
                 after[place] = offset
         if after:
             await self._target_groups.set_offsets(name, await self._kept(after))
             self._tally.moved[name] += len(after)
+        self._moved[name] = moved
         return ""
 
     async def _kept(self, offsets: Mapping[TopicQueue, int]) -> dict[TopicQueue, int]:
@@ -127,12 +133,9 @@ class GroupOffsets:
 
 
 async def _translated(copier: QueueCopier, offset: int) -> int | None:
-    """Return the offset at the target for an offset at the source, as far as the messages are copied. Return None if it
+    """Return the offset at the target for an offset at the source. The messages before it are copied. Return None if it
     cannot be told."""
-    copied, last = copier.copied, copier.offsets.last
-    if copied is None:
-        return None
-    offset = min(offset, copied)
+    last = copier.offsets.last
     known = copier.offsets.target_of(offset)
     if known is not None:
         return known

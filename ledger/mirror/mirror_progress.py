@@ -78,10 +78,9 @@ class MirrorProgress:
         if claimed is not None:
             claimed.wanted = max(claimed.wanted, offset)
 
-    def forget(self, topic_id: int) -> None:
-        """Forget a topic that was deleted."""
-        for key in [key for key in self._claimed if key[0] == topic_id]:
-            del self._claimed[key]
+    def forget(self, topic_id: int, queue: int) -> None:
+        """Forget a queue of a topic that was deleted."""
+        self._claimed.pop((topic_id, queue), None)
 
     async def store(self) -> None:
         """Store what was noted. Raises MirrorRefusedError if another mirror has the same name, and LedgerError if the

@@ -48,7 +48,7 @@ from ledger.mirror.offset_map import OffsetMap
 from ledger.mirror.send_window import CopyStreams, SendWindow, SentCopy
 
 # How long a read waits for messages before the copier looks after its window, in ms.
-_POLL_MS = 250
+_POLL_MS = 1_000
 # After these, the target says what it has.
 _ASK_AGAIN = (SequenceGapError, DuplicateForgottenError, ProducerFencedError, OffsetTooLowError, AuthenticationError)
 # The message ids of a batch may be the reason of these.
@@ -73,6 +73,8 @@ class CopierParts:
     skips_lost: bool
     # Waits until this many bytes may be sent.
     pace: Callable[[int], Awaitable[None]]
+    # Returns how many bytes of one queue may be in flight.
+    window_bytes: Callable[[], int]
     # What is copied, at the source and at the target.
     progress: MirrorProgress
     copies: MirrorProgress
@@ -161,7 +163,7 @@ class QueueCopier:
     # -- copying
 
     async def _copy(self, place: Place) -> None:
-        window = SendWindow(self.target.client, self._parts.streams, self._shard, self._note)
+        window = SendWindow(self.target.client, self._parts.streams, self._shard, self._note, self._parts.window_bytes)
         reader = self._parts.source.consumer(self.source.name, self.target.queue, place.next)
         try:
             async with reader:

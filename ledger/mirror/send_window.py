@@ -1,6 +1,6 @@
 """Sends the copied batches of one queue in order, several at a time.
 
-    confirmed | in flight: sent, no answer yet, at most MOST_BATCHES and MOST_BYTES | not sent
+    confirmed | in flight: sent, no answer yet, at most MOST_BATCHES and `most_bytes` | not sent
 
 The first failure ends the window: it sends nothing more, and results that come later do not count. Then the caller
 waits until no batch is in flight, asks the target what it has, and begins a new window there. A window begins with one
@@ -20,7 +20,6 @@ from ledger.client.producer.producer_batch import Acknowledged
 from ledger.errors import LedgerError, UnavailableError
 
 MOST_BATCHES = 256
-MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,10 @@ class SendWindow:
         streams: CopyStreams,
         shard: int,
         on_copied: Callable[[SentCopy, Acknowledged], None],
+        most_bytes: Callable[[], int],
     ) -> None:
-        """`on_copied` is called for each batch that is committed, in order."""
+        """`on_copied` is called for each batch that is committed, in order. `most_bytes` returns how many bytes may be
+        in flight; one batch may always be."""
         # The first failure, and the batch that failed.
         self.failure: LedgerError | None = None
         self.failed: SentCopy | None = None
@@ -58,6 +59,7 @@ class SendWindow:
         self._streams = streams
         self._shard = shard
         self._on_copied = on_copied
+        self._most_bytes = most_bytes
         self._batches = 0
         self._bytes = 0
         self._most_batches = 1
@@ -115,7 +117,7 @@ class SendWindow:
         self._on_copied(one.batch, one.answer)
 
     def _is_full(self, size: int) -> bool:
-        return self._batches >= self._most_batches or (self._batches > 0 and self._bytes + size > MOST_BYTES)
+        return self._batches >= self._most_batches or (self._batches > 0 and self._bytes + size > self._most_bytes())
 
     async def _change(self) -> None:
         self._changed.clear()
