@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ledger.backup import manifest
+from ledger.backup.targets import sealed_target
 from ledger.batch import header as batch
 from ledger.state import encoding
 from ledger.state.feature_levels import LATEST_LEVEL
@@ -40,6 +42,12 @@ def test_the_versions_of_files_are_those_of_the_modules() -> None:
         assert told[path] == (magic(module.MAGIC), str(module.VERSION))
     assert (magic(entry.MAGIC), entry.VERSION) == ("LMQE", 1)
     assert (magic(batch.MAGIC), batch.VERSION) == ("LMQB", 1)
+
+
+def test_the_versions_of_backups_are_those_of_the_modules() -> None:
+    told = [(row[1].strip("`"), row[2].strip("`")) for row in rows("Backups")]
+    assert told[0] == ("JSON", f'"format": {manifest.FORMAT}')
+    assert told[2] == (sealed_target.MAGIC.decode(), str(sealed_target.VERSION))
 
 
 def test_the_kinds_of_entries_and_the_columns_of_batches_are_complete() -> None:
