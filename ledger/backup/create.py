@@ -27,7 +27,7 @@ from ledger.topics import TOPICS_SHARD
 from ledger.version import VERSION
 
 # Copying faster than this costs producers more than a tenth of their throughput on a small machine (docs/BACKUP.md).
-DEFAULT_RATE = 32 << 20
+DEFAULT_RATE = 16 << 20
 
 
 class ClusterAdmin(LogHolder, Protocol):

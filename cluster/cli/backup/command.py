@@ -48,7 +48,7 @@ def backup() -> None:
     type=Size(),
     default=DEFAULT_RATE,
     metavar="SIZE",
-    help="Copy at most this much in a second: 500000, 8M (bytes); 0 sets no limit.  [default: 32M]",
+    help="Copy at most this much in a second: 500000, 8M (bytes); 0 sets no limit.  [default: 16M]",
 )
 @bootstrap_option
 @format_option

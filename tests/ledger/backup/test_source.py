@@ -1,0 +1,94 @@
+"""Which replica a backup reads, and what happens if it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.backup.errors import BackupError
+from ledger.backup.source import ShardSource, sources_of
+from ledger.client.records import NodeStatus, ShardStatus
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
+from ledger.validation.sources.replica import Segment
+
+
+class Nodes:
+    """Nodes that answer by HTTP; those in `silent` do not."""
+
+    def __init__(self) -> None:
+        self.silent: set[str] = set()
+        self.gone: set[str] = set()
+        self.commits = {"a": 10, "b": 10}
+        self.asked: list[str] = []
+
+    def _node(self, url: str) -> str:
+        node = url.removeprefix("http://")[0]
+        self.asked.append(node)
+        if node in self.silent:
+            raise SourceError(f"node {node} is silent")
+        return node
+
+    def read(self, segment: Segment, begin: int, end: int) -> bytes:
+        node = self._node(segment.path)
+        if node in self.gone:
+            raise SegmentGoneError(f"node {node} removed it")
+        return bytes(end - begin)
+
+    def file(self, path: str) -> bytes | None:
+        self._node(path)
+        return None
+
+    def json(self, url: str) -> Any:
+        commit = self.commits[self._node(url)]
+        segment = {"name": "0" * 20, "position": 0, "length": 8}
+        return {"first_index": 1, "start": 0, "commit": commit, "segments": [segment]}
+
+
+def source(nodes: Nodes) -> ShardSource:
+    return ShardSource(3, ["http://a", "http://b"], access=lambda: nodes, sleep=lambda _: None)
+
+
+def test_the_next_replica_is_read_if_one_fails() -> None:
+    nodes = Nodes()
+    shard = source(nodes)
+    assert shard.read(0, 0, 4) == bytes(4)
+    nodes.silent.add("a")
+    assert shard.read(0, 4, 8) == bytes(4)
+    assert shard.snapshot() is None
+    assert nodes.asked == ["a", "a", "b", "b"]  # and it stays with the one that answers
+    nodes.gone.add("b")
+    with pytest.raises(BackupError, match="shard 3 cannot be read: node b removed it; node a is silent"):
+        shard.read(0, 8, 16)
+
+
+def test_a_replica_must_know_the_last_commit() -> None:
+    nodes = Nodes()
+    nodes.commits["b"] = 12
+    assert source(nodes).listing(12).commit == 12
+    with pytest.raises(BackupError, match=r"knows commits up to 1\d only, and the backup ends at 13"):
+        source(nodes).listing(13)
+
+
+def status(node: int, role: str, *, http: str = "10.0.0.{}:9872", **fields: Any) -> NodeStatus:
+    shard = ShardStatus(0, role, 1, 1, 1, 1, 1, 1, 1, **fields)
+    address = http.format(node)
+    return NodeStatus(node, f"10.0.0.{node}:9871", reachable=True, http_address=address, shards=(shard,))
+
+
+def test_followers_are_preferred() -> None:
+    nodes = [
+        status(1, "leader"),
+        status(2, "follower", suspect=True),
+        status(3, "follower", diverged="it differs"),
+        status(4, "joining"),
+        status(5, "follower", http="0.0.0.0:9872"),
+        NodeStatus(6, "10.0.0.6:9871", reachable=False),
+    ]
+    shard = sources_of(nodes, [0], tls=True)[0]
+    assert shard._urls == ["https://10.0.0.5:9872", "https://10.0.0.1:9872"]
+    assert shard.nodes == (1, 2, 3, 5)
+    with pytest.raises(BackupError, match="no node serves the log of shard 1 over HTTP"):
+        sources_of(nodes, [0, 1], tls=False)
+    with pytest.raises(BackupError, match="no node serves the log of shard 0"):
+        sources_of([status(1, "leader", http="")], [0], tls=False)
