@@ -3,6 +3,7 @@
     data directory               ──> the shards that this node already has
     the shard table of shard 0   ──> new shards with a replica on this node; on its leader: shards still to be added
     a leader that adds this node ──> one more shard
+    a removal from a shard       ──> one shard less, and its files are deleted
 
 Shard 0 stores the table of shards, and every node follows that table. Therefore a node needs to know only shard 0 when
 it starts. When shard 0 has committed an entry that places a shard on this node, this node starts its replica of that
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable
 from cluster.node.formation.first_voters import FirstVoters, in_turn
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.process.ticker import Ticker, stride_of
+from cluster.node.replica.discarding import DiscardedReplicas
 from cluster.node.replica.local_replica import LocalReplica, TransactionNeighbours
 from cluster.node.replica.removal import RemovalWatch
 from cluster.node.replica.shard_log import ShardError
@@ -73,7 +75,7 @@ class NodeShards:
         self._neighbours = TransactionNeighbours(
             self.checkers, TransactionCalls(lambda: self.local, self._calls), self._shard_numbers
         )
-        # The replicas of this node by shard number. No replica is ever taken out.
+        # The replicas of this node by shard number.
         self.local: dict[int, LocalReplica] = {}
         self.events = NodeEvents(runtime.now_ms)
         self._node = NodeResources(settings, disk, directory, meters, runtime, self.events)
@@ -90,6 +92,7 @@ class NodeShards:
         )
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
+        self._discarding = DiscardedReplicas(directory, runtime, self._take_out)
         # Set when the shard table, or the leader of shard 0, may have changed.
         self._news = asyncio.Event()
         for number in sorted({TOPICS_SHARD, *directory.shards()}):
@@ -115,6 +118,7 @@ class NodeShards:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._discarding.stop()
         await self.opening.stop()
         await self._calls.stop()
         await self._ticker.stop()
@@ -157,12 +161,16 @@ class NodeShards:
         If a leader adds this node to a shard, create the replica on this node. The shard must be in this node's own
         copy of the shard table, because the request alone does not prove that the shard exists."""
         shard = self.local.get(request.shard)
-        if shard is None and request.adding and self._is_listed(request.shard):
+        if shard is None and request.adding and self._is_listed(request.shard) and not self._is_going(request.shard):
             shard = self._try_open(request.shard)
             self._news.set()
         if shard is None or not (request.adding or shard.is_formed or shard.has_begun):
             return None
         return shard.forming_node.introduce(request)
+
+    def _is_going(self, number: int) -> bool:
+        """Return True while this node still deletes an earlier replica of the shard."""
+        return self._node.directory.discard_marks(number).is_under_way
 
     def _is_listed(self, number: int) -> bool:
         """Return True if this node has a replica of shard 0, and the shard table lists the shard."""
@@ -210,8 +218,28 @@ class NodeShards:
         self.replicas.add(replica)
         self._on_start(replica)
         self._first_changed()
-        watch = RemovalWatch(shard, self._settings, self._runtime).run()
-        self._watches.append(self._runtime.vital.spawn(watch, f"watch for removal from shard {shard.number}"))
+        self._watches.append(self._runtime.vital.spawn(self._watch(shard), f"removal from shard {shard.number}"))
+
+    async def _watch(self, shard: LocalReplica) -> None:
+        """Wait until this node is removed from the shard. If it is still a node of the cluster, delete its replica, so
+        that the shard can get a new replica here later. A replica that diverges is kept, because an operator may want
+        to compare it."""
+        await RemovalWatch(shard, self._settings, self._runtime).run()
+        if shard.number != TOPICS_SHARD:
+            await self._discarding.discard(shard, lambda: self._may_discard(shard))
+
+    def _may_discard(self, shard: LocalReplica) -> bool:
+        replica = shard.replica
+        return (
+            replica is not None
+            and not replica.driver.raft.divergences
+            and self.replicas.lists_node(self._settings.node)
+        )
+
+    def _take_out(self, number: int) -> None:
+        """Forget a replica. The files of the replica are closed."""
+        del self.local[number], self._starts[number]
+        self._news.set()
 
     # -- shard 0
 
@@ -235,6 +263,8 @@ class NodeShards:
             if number in self._starts:
                 continue
             first_voters = _first_voters(number, replica)
+            if first_voters is not None and self._node.directory.discard_marks(number).was_discarded:
+                first_voters = None  # the shard began before, and this node was removed from it
             is_new = number not in self.local and first_voters is not None
             if number in self.local or (is_new and self._try_open(number) is not None):
                 self._begin(number, first_voters)

@@ -16,7 +16,7 @@ from ledger.topics import TOPICS_SHARD, TopicType
 
 
 class Replicas:
-    """The replicas of the shards that have started on this node. Replicas are added and never removed."""
+    """The replicas of the shards that have started on this node."""
 
     def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
         """`why_not(shard)` returns the reason why a shard of this node has not started. For a shard that this node
@@ -28,6 +28,10 @@ class Replicas:
         replica.type_of_topic = self._type_of_topic
         # A new dict: a task may be waiting in the middle of an iteration over the old one.
         self._by_shard = dict(sorted({**self._by_shard, replica.shard: replica}.items()))
+
+    def remove(self, shard: int) -> None:
+        """Forget the replica of a shard that this node has no more. Shard 0 is never removed."""
+        self._by_shard = {number: replica for number, replica in self._by_shard.items() if number != shard}
 
     def __iter__(self) -> Iterator[BrokerReplica]:
         """Yield the replicas, sorted by shard."""

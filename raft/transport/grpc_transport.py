@@ -58,6 +58,7 @@ _MOST_DIGITS = 10
 
 _SERVICE = raft_pb2.DESCRIPTOR.services_by_name["Raft"].full_name
 _REPLICATE = f"/{_SERVICE}/Replicate"
+_NOT_SERVED = "this node does not serve this shard now; ask again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,8 @@ class GrpcTransport:
         # The links to removed members that are closing.
         self._closing: set[asyncio.Task[None]] = set()
         self._started = False
+        # This node has no replica of the shard any more, or ends.
+        self.is_stopped = False
         # By node: the answers to that node, on the stream that brought its last message.
         self._append_answers: dict[int, SendQueue] = {}
 
@@ -111,6 +114,7 @@ class GrpcTransport:
             link.start()
 
     async def stop(self) -> None:
+        self.is_stopped = True
         self._control_streams.leave(self.identity.shard)
         await asyncio.gather(*(link.stop() for link in self._links.values()), *self._closing)
 
@@ -203,6 +207,8 @@ class GrpcTransport:
             try:
                 while (bulk := await context.read()) is not aio.EOF:
                     await check.end_if_removed(context)
+                    if self.is_stopped:
+                        await context.abort(grpc.StatusCode.UNAVAILABLE, _NOT_SERVED)
                     self._append_answers[sender] = answers
                     self._receive_bulk(bulk, sender)
             except InvalidMessage as error:
@@ -361,8 +367,8 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         metadata = metadata_of(context)
         transport = self._shards.get(number(metadata.get("ledgermq-shard", "")))
-        if transport is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve this shard yet; ask again")
+        if transport is None or transport.is_stopped:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, _NOT_SERVED)
             raise AssertionError("abort always raises")
         sender = await self._admit(metadata, context)
         check = self._member(sender, transport.identity.shard, "replication stream of")

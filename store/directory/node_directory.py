@@ -18,6 +18,8 @@ have their own directory.
     <path>/shard-0/boot          the run of the machine in which the shard was last written
     <path>/shard-0/suspect       exists only while the node may lack entries it acknowledged
     <path>/shard-0/repair        exists only during a startup repair of its log
+    <path>/shard-0/discarding    exists only while the files of a removed replica are deleted (see discarding.py)
+    <path>/shard-0/discarded     exists since a removed replica was deleted
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
@@ -40,6 +42,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from store.directory.discarding import DiscardMarks
 from store.directory.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
 from store.directory.shard_marks import ShardMarks
 from store.disk.disk import Disk, Lock, read_file, replace_file
@@ -70,7 +73,9 @@ class NodeDirectory:
         try:
             if indexes is not None:
                 locks.append(_locked(disk, indexes, _INDEXES, cluster, node))
-            return NodeDirectory(disk, path, indexes or path, locks)
+            directory = NodeDirectory(disk, path, indexes or path, locks)
+            directory._finish_discarding()
+            return directory
         except StoreError:
             for lock in locks:
                 lock.release()
@@ -81,9 +86,22 @@ class NodeDirectory:
         return self._path
 
     def shards(self) -> list[int]:
-        """Return the numbers of the shards that have a directory in this data directory, ascending."""
+        """Return the numbers of the shards that have a replica in this data directory, ascending."""
+        return [shard for shard in self._named() if not self._is_discarded(shard)]
+
+    def _named(self) -> list[int]:
+        """Return the numbers of the shards that have a directory, ascending."""
         numbers = (name.removeprefix(_SHARD) for name in self._disk.list(self._path) if name.startswith(_SHARD))
         return sorted(int(number) for number in numbers if number.isdecimal())
+
+    def _is_discarded(self, shard: int) -> bool:
+        vote_path = self._path / f"{_SHARD}{shard}" / "vote"
+        return self.discard_marks(shard).was_discarded and not self._disk.exists(vote_path)
+
+    def _finish_discarding(self) -> None:
+        for shard in self._named():
+            if (marks := self.discard_marks(shard)).is_under_way:
+                marks.discard()
 
     def shard_directory(self, shard: int) -> Path:
         """Return the directory of the shard, and make it if it is missing."""
@@ -121,6 +139,12 @@ class NodeDirectory:
         path = self._path / _DATA
         fields = {**json.loads(read_file(self._disk, path)), "restored_from": list(earlier)}
         replace_file(self._disk, path, json.dumps(fields).encode() + b"\n")
+
+    def discard_marks(self, shard: int) -> DiscardMarks:
+        """Return the marks that say whether this node discarded a replica of the shard, and the deletion of its
+        files."""
+        roots = dict.fromkeys(root / f"{_SHARD}{shard}" for root in (self._path, self._indexes))
+        return DiscardMarks(self._disk, [*roots])
 
     def close(self) -> None:
         """Release the locks of the data directory and of the directory of the indexes."""

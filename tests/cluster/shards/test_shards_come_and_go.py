@@ -4,6 +4,7 @@ another node in all shards."""
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -89,6 +90,46 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: Ma
             return all(each.next_offset == 1 for each in fetched)
 
         await eventually(has_all, "node 2 has what was sent to every shard")
+
+
+async def test_a_node_that_was_removed_from_a_shard_gets_a_new_replica(make_fleet: MakeFleet) -> None:
+    """It deletes the old replica by itself, also if it was stopped in the middle of the deletion. It would form the
+    shard if it did not know that the shard has begun."""
+    fleet = make_fleet()
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin, AsyncProducer(fleet.bootstrap) as producer:
+        shard = await admin.add_shard([2, 3, 1])
+        topic = await admin.create_topic("t", 2)
+        queue = topic.shards.index(shard)
+        await producer.send("t", b"x", queue=queue)
+        await eventually(lambda: has_voters(admin, shard, {1, 2, 3}), "the shard has begun")
+        await admin.remove_node(2, shard=shard, timeout_ms=30_000)
+        directory = fleet.data(2) / f"shard-{shard}"
+        await eventually(lambda: is_only_marked(directory), "node 2 has deleted its replica", deadline_s=30)
+
+        await fleet.stop(2)
+        (directory / "discarded").rename(directory / "discarding")
+        (directory / "log" / "left").write_bytes(b"from a deletion that was killed")
+        await fleet.start(2)
+        assert not (directory / "log" / "left").exists()
+        assert (directory / "discarded").exists()
+        assert (await producer.send("t", b"y", queue=queue)).offset == 1
+        await admin.add_node(2, fleet.address(2), shard=shard, promote=True, timeout_ms=30_000)
+        await fleet.stop(2)
+        await fleet.start(2)
+
+    async def has_all() -> bool:
+        return (await fleet.fetch(2, topic.topic_id, 0, queue=queue)).next_offset == 2
+
+    await eventually(has_all, "node 2 has what was sent to the shard", deadline_s=30)
+
+
+async def has_voters(admin: AsyncAdmin, shard: int, voters: set[int]) -> bool:
+    return {member.node for member in (await admin.members(shard=shard)).members if member.voter} == voters
+
+
+async def is_only_marked(directory: Path) -> bool:
+    return [name for _, _, names in os.walk(directory) for name in names] == ["discarded"]
 
 
 async def test_a_node_that_was_wiped_does_not_begin_a_shard_once_more(make_fleet: MakeFleet) -> None:
