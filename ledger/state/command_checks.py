@@ -22,6 +22,7 @@ from ledger.state.commands import (
     AddShard,
     AddUser,
     AlterTopic,
+    BalanceReplicas,
     BeginAccess,
     BeginReplicaMove,
     CancelTimed,
@@ -96,6 +97,7 @@ def check_command(command: Command, shard: int) -> None:
             | AddShard()
             | SetReplicas()
             | PausePlacement()
+            | BalanceReplicas()
             | DrainNode()
             | EndDrain()
             | BeginReplicaMove()

@@ -17,6 +17,7 @@ from ledger.state.commands import (
     AddUser,
     AlterTopic,
     AssignQueues,
+    BalanceReplicas,
     BeginAccess,
     BeginReplicaMove,
     CancelTimed,
@@ -520,6 +521,12 @@ _KINDS = (
         "pause_placement",
         lambda it: command_pb2.PausePlacement(paused=it.paused),
         lambda wire: PausePlacement(wire.paused),
+    ),
+    _Kind(
+        BalanceReplicas,
+        "balance_replicas",
+        lambda it: command_pb2.BalanceReplicas(begins=it.begins),
+        lambda wire: BalanceReplicas(wire.begins),
     ),
     _Kind(
         DrainNode,

@@ -122,6 +122,13 @@ class PausePlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class BalanceReplicas:
+    """Begin to balance the replicas over the nodes, or end it. The leader ends it when nothing is left to move."""
+
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DrainNode:
     """Begin to drain a node: its replicas move to other nodes. With `removes`, the node then leaves the cluster."""
 
@@ -470,7 +477,9 @@ class ChangeLeases:
 
 TopicCommand = CreateTopic | AlterTopic | OpenTopic | TopicOpened | DeleteTopic
 LogCommand = RaiseFeatureLevel | PinLeader | UnpinLeader | AddShard | HoldLog | ReleaseLog | ForgetHolds
-PlacementCommand = SetReplicas | PausePlacement | DrainNode | EndDrain | BeginReplicaMove | EndReplicaMove
+PlacementCommand = (
+    SetReplicas | PausePlacement | BalanceReplicas | DrainNode | EndDrain | BeginReplicaMove | EndReplicaMove
+)
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
 AccessCommand = (

@@ -25,6 +25,7 @@ from ledger.state.commands import (
     AddUser,
     AlterTopic,
     AssignQueues,
+    BalanceReplicas,
     BeginAccess,
     BeginReplicaMove,
     CancelTimed,
@@ -472,7 +473,15 @@ class State:
                 | ForgetHolds()
             ):
                 return self._apply_to_log(command, now_ms, index)
-            case SetReplicas() | PausePlacement() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
+            case (
+                SetReplicas()
+                | PausePlacement()
+                | BalanceReplicas()
+                | DrainNode()
+                | EndDrain()
+                | BeginReplicaMove()
+                | EndReplicaMove()
+            ):
                 return self._apply_to_placement(command, now_ms)
             case JoinConsumerGroup() | LeaveConsumerGroup() | AssignQueues() | ReleaseQueues() | RenewQueues():
                 return self._apply_to_group(command, index)
@@ -607,6 +616,8 @@ class State:
                 self.placement.set_replicas(replicas)
             case PausePlacement(paused):
                 self.placement.is_paused = paused
+            case BalanceReplicas(begins):
+                self.placement.is_balancing = begins
             case DrainNode(node, removes):
                 self.placement.drain(NodeDrain(node, removes))
             case EndDrain(node):

@@ -20,7 +20,7 @@ DEFAULT_REPLICAS = 3
 MAX_REPLICAS = 9
 MAX_DRAINS = 1_024
 
-_HEAD = struct.Struct("<IBII")
+_HEAD = struct.Struct("<IBBII")
 _DRAIN = struct.Struct("<IB")
 _MOVE = struct.Struct("<IIIBq")
 
@@ -68,11 +68,14 @@ class PlacementTable:
         moves: Iterable[ReplicaMove] = (),
         *,
         is_paused: bool = False,
+        is_balancing: bool = False,
     ) -> None:
         # The number of replicas that an operator has set; 0: none was set.
         self.set_replicas_to = replicas
         # While the placement is paused, no move begins. Moves that have begun wait before their next step.
         self.is_paused = is_paused
+        # Replicas move from nodes with many to nodes with few.
+        self.is_balancing = is_balancing
         self._drains = {drain.node: drain for drain in drains}
         self._moves = {move.shard: move for move in moves}
 
@@ -126,7 +129,7 @@ class PlacementTable:
         drains, moves = self.drains, self.moves
         return b"".join(
             (
-                _HEAD.pack(self.set_replicas_to, self.is_paused, len(drains), len(moves)),
+                _HEAD.pack(self.set_replicas_to, self.is_paused, self.is_balancing, len(drains), len(moves)),
                 *(_DRAIN.pack(drain.node, drain.removes) for drain in drains),
                 *(_MOVE.pack(move.shard, move.to, move.source, move.reason, move.begun_ms) for move in moves),
             )
@@ -136,7 +139,7 @@ class PlacementTable:
     def decode(data: bytes) -> PlacementTable:
         """Return the table that `data`, a result of `encode`, contains. Raises ValueError or struct.error if the bytes
         are not a table."""
-        replicas, is_paused, drains, moves = _HEAD.unpack_from(data)
+        replicas, is_paused, is_balancing, drains, moves = _HEAD.unpack_from(data)
         end = _HEAD.size + drains * _DRAIN.size
         if len(data) != end + moves * _MOVE.size:
             raise ValueError(f"a table of the placement has {len(data)} bytes")
@@ -148,6 +151,7 @@ class PlacementTable:
                 for shard, to, source, reason, begun_ms in _each(_MOVE, data[end:])
             ),
             is_paused=bool(is_paused),
+            is_balancing=bool(is_balancing),
         )
 
 

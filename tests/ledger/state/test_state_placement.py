@@ -9,6 +9,7 @@ from ledger.state import State
 from ledger.state.command_encoding import decode_command, encode_command
 from ledger.state.commands import (
     AddShard,
+    BalanceReplicas,
     BeginReplicaMove,
     Command,
     DrainNode,
@@ -56,10 +57,16 @@ def test_a_move_of_an_unknown_shard_is_refused() -> None:
 def test_drains_replicas_and_the_pause_are_in_the_snapshot() -> None:
     state = state_of(PLACEMENT)
     assert state.placement.replicas == DEFAULT_REPLICAS
-    for command in (SetReplicas(5), PausePlacement(True), DrainNode(4, removes=False), DrainNode(2, removes=True)):
+    for command in (
+        SetReplicas(5),
+        PausePlacement(True),
+        BalanceReplicas(True),
+        DrainNode(4, removes=False),
+        DrainNode(2, removes=True),
+    ):
         assert applied(state, command) is None
     read = State.decode(state.encode())
-    assert (read.placement.replicas, read.placement.is_paused) == (5, True)
+    assert (read.placement.replicas, read.placement.is_paused, read.placement.is_balancing) == (5, True, True)
     assert read.placement.drains == [NodeDrain(2, True), NodeDrain(4, False)]
     assert read.digest() == state.digest()
     assert applied(state, EndDrain(2)) is True
