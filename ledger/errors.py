@@ -405,6 +405,13 @@ class LastVoterError(OperationError):
     code = "LAST_VOTER"
 
 
+class ShardShortError(OperationError):
+    """Without the node, a shard would have fewer replicas than it shall have, or a majority of its voters would not
+    answer. Add a node first, or force the removal. The message names the shards."""
+
+    code = "SHARD_SHORT"
+
+
 class TransferRefusedError(OperationError):
     """The node that the request names cannot lead now. The present leader continues to lead. The message gives the
     reason for the refusal."""
@@ -555,6 +562,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     NodeRefusedError,
     NodeBehindError,
     LastVoterError,
+    ShardShortError,
     TransferRefusedError,
     NotSuspectError,
     RecoveryRefusedError,

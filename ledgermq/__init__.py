@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     from ledger.client.group.group_batch import GroupBatch
     from ledger.client.group.group_consumer import AsyncGroupConsumer
     from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
+    from ledger.client.placement_records import (
+        Placement,
+        PlacementMove,
+        PlacementNode,
+        PlacementReplica,
+        PlacementShard,
+    )
     from ledger.client.producer.outgoing import OutgoingMessage
     from ledger.client.producer.producer import AsyncProducer
     from ledger.client.producer.queue_selector import UnplacedMessage
@@ -125,6 +132,11 @@ _HOMES = {
     "OffsetReset": "ledger.client.admin.consumer_group_records",
     "Outcome": "ledger.client.group.push_consumer",
     "OutgoingMessage": "ledger.client.producer.outgoing",
+    "Placement": "ledger.client.placement_records",
+    "PlacementMove": "ledger.client.placement_records",
+    "PlacementNode": "ledger.client.placement_records",
+    "PlacementReplica": "ledger.client.placement_records",
+    "PlacementShard": "ledger.client.placement_records",
     "PreparedMessage": "ledger.client.transactions.records",
     "Producer": "ledger.client.sync.clients",
     "PushConsumer": "ledger.client.sync.group_clients",
@@ -187,6 +199,11 @@ __all__ = [
     "OffsetReset",
     "Outcome",
     "OutgoingMessage",
+    "Placement",
+    "PlacementMove",
+    "PlacementNode",
+    "PlacementReplica",
+    "PlacementShard",
     "PreparedMessage",
     "Producer",
     "PushConsumer",

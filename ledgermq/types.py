@@ -10,6 +10,7 @@ from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.message_trace import OnTraceProgress
 from ledger.client.admin.offsets import QueueTimes
+from ledger.client.admin.placement_admin import OnPlacement
 from ledger.client.consumer.consumer import Start
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.push_consumer import Listener, OnError
@@ -39,6 +40,7 @@ __all__ = [
     "Listener",
     "LookUpKeyColumn",
     "OnError",
+    "OnPlacement",
     "OnProgress",
     "OnTraceProgress",
     "QueueSelector",

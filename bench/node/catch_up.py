@@ -93,7 +93,7 @@ def by_stream(cluster: DevCluster) -> tuple[float, float]:
         taken_s = time.perf_counter() - started
         used_s = cpu_s(leader.pid) + cpu_s(learner.pid) - before
         adding.result()
-    cluster.remove_node(learner.node)
+    cluster.remove_node(learner.node, force=True)
     return taken_s, used_s
 
 

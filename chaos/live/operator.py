@@ -82,7 +82,7 @@ class ClusterOperator:
         self._insist(f"adding node {node}", lambda admin: admin.add_node(node, address, promote=True))
 
     def remove(self, node: int) -> None:
-        self._insist(f"removing node {node}", lambda admin: admin.remove_node(node))
+        self._insist(f"removing node {node}", lambda admin: admin.remove_node(node, force=True))
 
     def create_topic(self, name: str, queues: int) -> None:
         self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues))

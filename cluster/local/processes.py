@@ -187,9 +187,9 @@ class DevCluster:
             wait_answers(self.node(node), timeout_s, is_secure=before.secure)
         return node
 
-    def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Remove a node from the cluster, then stop the node's process and remove its data. Raises DevError and
-        LedgerError."""
+    def remove_node(self, node: int, *, force: bool = False, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Remove a node from the cluster, then stop the node's process and remove its data. With `force`, its replicas
+        do not move to other nodes first. Raises DevError and LedgerError."""
         with self._locked():
             member = self.node(node)
             # An earlier attempt may have removed the node from the cluster and failed after that.
@@ -197,7 +197,7 @@ class DevCluster:
                 suppress(UnknownNodeError),
                 Admin(self.bootstrap, request_timeout_ms=_REQUEST_MS, **self.client_options) as admin,
             ):
-                admin.remove_node(node, timeout_ms=timeout_s * 1000)
+                admin.remove_node(node, force=force, timeout_ms=timeout_s * 1000)
             self._forget(member.node)
 
     def kill(self, node: int) -> None:

@@ -178,7 +178,7 @@ class Node:
             slow,
         )
         self._operations = OperationsService(
-            settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
+            settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion, shards.placement
         )
         self._registry.register(self._raft_collector())
         self._registry.register(self._readiness_collector())

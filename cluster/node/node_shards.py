@@ -32,6 +32,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.handover import hand_over
 from ledger.broker.node_events import NodeEvents
+from ledger.broker.placement.keeper import PlacementKeeper
 from ledger.broker.replicas import Replicas
 from ledger.broker.timed.delivery import TimedDelivery
 from ledger.broker.topics.topic_commands import add_shard
@@ -71,6 +72,13 @@ class NodeShards:
         self._calls = ShardCalls(self._addresses, runtime)
         self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
         self.deletion = TopicDeletion(self.replicas, self._calls, runtime.shared_wait_s)
+        self.placement = PlacementKeeper(
+            self.replicas,
+            self._calls,
+            runtime.monotonic_s,
+            replace_after_s=settings.replace_after_ms / 1000,
+            shared_wait_s=runtime.shared_wait_s,
+        )
         self.checkers = Checkers()
         self._neighbours = TransactionNeighbours(
             self.checkers, TransactionCalls(lambda: self.local, self._calls), self._shard_numbers
@@ -92,7 +100,7 @@ class NodeShards:
         )
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
-        self._discarding = DiscardedReplicas(directory, runtime, self._take_out)
+        self._discarding = DiscardedReplicas(directory, runtime, self._take_out, self._may_open_again)
         # Set when the shard table, or the leader of shard 0, may have changed.
         self._news = asyncio.Event()
         for number in sorted({TOPICS_SHARD, *directory.shards()}):
@@ -110,6 +118,7 @@ class NodeShards:
                 self._begin(number)
         self._watches.append(self._runtime.vital.spawn(self._follow(), "shard 0's table"))
         self._watches.append(self._runtime.vital.spawn(self.deletion.run(), "deleted topics"))
+        self._watches.append(self._runtime.vital.spawn(self.placement.run(), "placement of replicas"))
 
     async def stop(self) -> None:
         """Stop all replicas in order and flush all acknowledged entries. The caller must have closed the ports
@@ -161,21 +170,20 @@ class NodeShards:
         If a leader adds this node to a shard, create the replica on this node. The shard must be in this node's own
         copy of the shard table, because the request alone does not prove that the shard exists."""
         shard = self.local.get(request.shard)
-        if shard is None and request.adding and self._is_listed(request.shard) and not self._is_going(request.shard):
+        if shard is None and request.adding and self._may_open(request.shard):
             shard = self._try_open(request.shard)
             self._news.set()
         if shard is None or not (request.adding or shard.is_formed or shard.has_begun):
             return None
         return shard.forming_node.introduce(request)
 
-    def _is_going(self, number: int) -> bool:
-        """Return True while this node still deletes an earlier replica of the shard."""
-        return self._node.directory.discard_marks(number).is_under_way
-
-    def _is_listed(self, number: int) -> bool:
-        """Return True if this node has a replica of shard 0, and the shard table lists the shard."""
+    def _may_open(self, number: int) -> bool:
+        """Return True if this node may get a replica of the shard: the shard table lists it, and this node is not
+        still deleting an earlier replica."""
         first = self.replicas.first
-        return first is not None and number in first.state.shards
+        is_listed = first is not None and number in first.state.shards
+        is_going = number in self._starts or self._node.directory.discard_marks(number).is_under_way
+        return is_listed and not is_going
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         """Return the entries that another node requests to repair its log of the shard."""
@@ -237,8 +245,13 @@ class NodeShards:
         )
 
     def _take_out(self, number: int) -> None:
-        """Forget a replica. The files of the replica are closed."""
-        del self.local[number], self._starts[number]
+        """Forget a replica, which is about to be stopped."""
+        self.replicas.remove(number)
+        del self.local[number]
+
+    def _may_open_again(self, number: int) -> None:
+        """Let this node get a new replica of the shard. The files of the old replica are deleted."""
+        del self._starts[number]
         self._news.set()
 
     # -- shard 0

@@ -281,6 +281,11 @@ class NodeSettings(BaseSettings):
     # How often, in ms, the node checks the disk and applies the retention limits.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
 
+    # -- the placement of replicas: the setting of the leader of shard 0 counts, so give all nodes the same value.
+
+    # Replicas on a node that was silent for so many ms are made anew on another node. 0: never.
+    replace_after_ms: int = Field(default=600_000, ge=0, le=7 * 86_400_000)
+
     # -- messages with delivery times: the settings of a shard's leader count, so give all nodes the same values.
 
     # How many days ahead a delivery time may be. Clients refuse more than 40 days themselves.

@@ -1,4 +1,4 @@
-"""Calls the leaders of shards that are led by other nodes.
+"""Calls the leaders of shards, which other nodes may lead.
 
 The node uses a client of its own cluster, because a client finds leaders and follows changes of leadership. The client
 is created at the first call and kept until `stop`.
@@ -7,9 +7,10 @@ is created at the first call and kept until `stop`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from cluster.node.runtime import Runtime
+from ledger.broker.placement.view import PlacedReplica, PlacedShard
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.state import Topic
 from ledger.v1 import operations_pb2
@@ -18,8 +19,9 @@ REQUEST_MS = 5_000
 
 
 class ShardCalls:
-    """Calls the leaders of other shards when a topic is opened or deleted. Implements `OtherLeaders` of
-    `ledger.broker.topics.topic_opening` and `topic_deletion`. `addresses()` returns the addresses of the nodes."""
+    """Calls the leaders of shards when a topic is opened or deleted, and when replicas move. Implements `OtherLeaders`
+    of `ledger.broker.topics.topic_opening` and `topic_deletion`, and `PlacementCalls` of
+    `ledger.broker.placement.keeper`. `addresses()` returns the addresses of the nodes."""
 
     def __init__(self, addresses: Callable[[], Iterable[str]], runtime: Runtime) -> None:
         self._addresses = addresses
@@ -38,6 +40,43 @@ class ShardCalls:
         client = await self.client()
         request = operations_pb2.DropTopicRequest(shard=shard, topic_id=topic_id)
         await client.call(shard, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
+
+    # -- the placement of replicas
+
+    async def placed_shard(self, shard: int) -> PlacedShard:
+        client = await self.client()
+        request = operations_pb2.GetMembersRequest(shard=shard)
+        said = await client.call(shard, lambda stub, seconds: stub.GetMembers(request, timeout=seconds))
+        replicas = {
+            member.node: PlacedReplica(
+                member.node, member.voter, member.answers, not member.suspect, member.caught_up, member.lag_bytes
+            )
+            for member in said.members
+        }
+        return PlacedShard(shard, said.leader, replicas, said.log_bytes)
+
+    async def add_replica(self, shard: int, node: int, address: str) -> None:
+        client = await self.client()
+        request = operations_pb2.AddNodeRequest(shard=shard, node=node, address=address, wait=True)
+        await client.call(shard, lambda stub, seconds: stub.AddNode(request, timeout=seconds))
+
+    async def promote_replica(self, shard: int, node: int) -> None:
+        client = await self.client()
+        request = operations_pb2.PromoteNodeRequest(shard=shard, node=node, wait=True)
+        await client.call(shard, lambda stub, seconds: stub.PromoteNode(request, timeout=seconds))
+
+    async def remove_replica(self, shard: int, node: int) -> None:
+        client = await self.client()
+        request = operations_pb2.RemoveNodeRequest(shard=shard, node=node, wait=True)
+        await client.call(shard, lambda stub, seconds: stub.RemoveNode(request, timeout=seconds))
+
+    async def transfer_leadership(self, shard: int, source: int) -> None:
+        client = await self.client()
+        request = operations_pb2.TransferLeadershipRequest(shard=shard, from_node=source)
+        await client.call(shard, lambda stub, seconds: stub.TransferLeadership(request, timeout=seconds))
+
+    def rooms(self) -> Mapping[int, str]:
+        return {} if self._client is None else self._client.routes.table.rooms
 
     async def stop(self) -> None:
         if self._client is not None:

@@ -54,6 +54,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NOT_SUSPECT: _ClassVar[Code]
     RECOVERY_REFUSED: _ClassVar[Code]
     LOG_HELD: _ClassVar[Code]
+    SHARD_SHORT: _ClassVar[Code]
     GROUP_NOT_EMPTY: _ClassVar[Code]
     UNKNOWN_GROUP: _ClassVar[Code]
     UNAUTHENTICATED: _ClassVar[Code]
@@ -105,6 +106,7 @@ TRANSFER_REFUSED: Code
 NOT_SUSPECT: Code
 RECOVERY_REFUSED: Code
 LOG_HELD: Code
+SHARD_SHORT: Code
 GROUP_NOT_EMPTY: Code
 UNKNOWN_GROUP: Code
 UNAUTHENTICATED: Code

@@ -14,7 +14,7 @@ class GetMembersRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class GetMembersResponse(_message.Message):
-    __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members", "preferred_leader", "pinned_leader", "preference_ms")
+    __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members", "preferred_leader", "pinned_leader", "preference_ms", "log_bytes")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class GetMembersResponse(_message.Message):
     PREFERRED_LEADER_FIELD_NUMBER: _ClassVar[int]
     PINNED_LEADER_FIELD_NUMBER: _ClassVar[int]
     PREFERENCE_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     term: int
@@ -39,10 +40,11 @@ class GetMembersResponse(_message.Message):
     preferred_leader: int
     pinned_leader: int
     preference_ms: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., transferring_to: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., configuration_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., preferred_leader: _Optional[int] = ..., pinned_leader: _Optional[int] = ..., preference_ms: _Optional[int] = ...) -> None: ...
+    log_bytes: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., transferring_to: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., configuration_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., preferred_leader: _Optional[int] = ..., pinned_leader: _Optional[int] = ..., preference_ms: _Optional[int] = ..., log_bytes: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("node", "address", "incarnation", "voter", "suspect", "lag_entries", "lag_bytes", "caught_up")
+    __slots__ = ("node", "address", "incarnation", "voter", "suspect", "lag_entries", "lag_bytes", "caught_up", "answers")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +53,7 @@ class Member(_message.Message):
     LAG_ENTRIES_FIELD_NUMBER: _ClassVar[int]
     LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     node: int
     address: str
     incarnation: bytes
@@ -59,7 +62,8 @@ class Member(_message.Message):
     lag_entries: int
     lag_bytes: int
     caught_up: bool
-    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., voter: _Optional[bool] = ..., suspect: _Optional[bool] = ..., lag_entries: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
+    answers: bool
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., voter: _Optional[bool] = ..., suspect: _Optional[bool] = ..., lag_entries: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., caught_up: _Optional[bool] = ..., answers: _Optional[bool] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
     __slots__ = ("shard", "node", "address", "wait")
@@ -84,14 +88,16 @@ class PromoteNodeRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
 
 class RemoveNodeRequest(_message.Message):
-    __slots__ = ("shard", "node", "wait")
+    __slots__ = ("shard", "node", "wait", "force")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     shard: int
     node: int
     wait: bool
-    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
+    force: bool
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class ChangeResponse(_message.Message):
     __slots__ = ("error", "index")
@@ -310,6 +316,124 @@ class DropTopicRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class DropTopicResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class GetPlacementRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetPlacementResponse(_message.Message):
+    __slots__ = ("error", "replicas", "replicas_set", "paused", "balancing", "nodes", "shards", "moves", "balance", "obstacles")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_SET_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    BALANCING_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    BALANCE_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    replicas: int
+    replicas_set: bool
+    paused: bool
+    balancing: bool
+    nodes: _containers.RepeatedCompositeFieldContainer[PlacedNode]
+    shards: _containers.RepeatedCompositeFieldContainer[PlacedShard]
+    moves: _containers.RepeatedCompositeFieldContainer[ReplicaMove]
+    balance: _containers.RepeatedCompositeFieldContainer[ReplicaMove]
+    obstacles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_set: _Optional[bool] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[PlacedNode, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[PlacedShard, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., balance: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., obstacles: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PlacedNode(_message.Message):
+    __slots__ = ("node", "room", "silent_ms", "gone", "draining", "leaving")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MS_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    room: str
+    silent_ms: int
+    gone: bool
+    draining: bool
+    leaving: bool
+    def __init__(self, node: _Optional[int] = ..., room: _Optional[str] = ..., silent_ms: _Optional[int] = ..., gone: _Optional[bool] = ..., draining: _Optional[bool] = ..., leaving: _Optional[bool] = ...) -> None: ...
+
+class PlacedShard(_message.Message):
+    __slots__ = ("shard", "leader", "log_bytes", "replicas")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    leader: int
+    log_bytes: int
+    replicas: _containers.RepeatedCompositeFieldContainer[PlacedReplica]
+    def __init__(self, shard: _Optional[int] = ..., leader: _Optional[int] = ..., log_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[PlacedReplica, _Mapping]]] = ...) -> None: ...
+
+class PlacedReplica(_message.Message):
+    __slots__ = ("node", "voter", "answers", "lag_bytes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    voter: bool
+    answers: bool
+    lag_bytes: int
+    def __init__(self, node: _Optional[int] = ..., voter: _Optional[bool] = ..., answers: _Optional[bool] = ..., lag_bytes: _Optional[int] = ...) -> None: ...
+
+class ReplicaMove(_message.Message):
+    __slots__ = ("shard", "to", "source", "reason", "begun_ms", "lag_bytes", "trouble")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    to: int
+    source: int
+    reason: int
+    begun_ms: int
+    lag_bytes: int
+    trouble: str
+    def __init__(self, shard: _Optional[int] = ..., to: _Optional[int] = ..., source: _Optional[int] = ..., reason: _Optional[int] = ..., begun_ms: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ...) -> None: ...
+
+class SetPlacementRequest(_message.Message):
+    __slots__ = ("replicas", "paused", "balancing")
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    BALANCING_FIELD_NUMBER: _ClassVar[int]
+    replicas: int
+    paused: bool
+    balancing: bool
+    def __init__(self, replicas: _Optional[int] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ...) -> None: ...
+
+class SetPlacementResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class DrainNodeRequest(_message.Message):
+    __slots__ = ("node", "removes", "stop")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REMOVES_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    removes: bool
+    stop: bool
+    def __init__(self, node: _Optional[int] = ..., removes: _Optional[bool] = ..., stop: _Optional[bool] = ...) -> None: ...
+
+class DrainNodeResponse(_message.Message):
     __slots__ = ("error",)
     ERROR_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error

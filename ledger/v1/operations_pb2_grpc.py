@@ -54,6 +54,21 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.RemoveNodeRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.ChangeResponse.FromString,
                 _registered_method=True)
+        self.GetPlacement = channel.unary_unary(
+                '/ledger.v1.Operations/GetPlacement',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.GetPlacementRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.GetPlacementResponse.FromString,
+                _registered_method=True)
+        self.SetPlacement = channel.unary_unary(
+                '/ledger.v1.Operations/SetPlacement',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.SetPlacementRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.SetPlacementResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/ledger.v1.Operations/DrainNode',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
         self.TransferLeadership = channel.unary_unary(
                 '/ledger.v1.Operations/TransferLeadership',
                 request_serializer=ledger_dot_v1_dot_operations__pb2.TransferLeadershipRequest.SerializeToString,
@@ -132,6 +147,27 @@ class OperationsServicer:
 
     def RemoveNode(self, request, context):
         """Removes a member.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetPlacement(self, request, context):
+        """Returns where the replicas of all shards are, and what the placement is doing. The leader of shard 0 answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetPlacement(self, request, context):
+        """Changes what the placement shall do. The leader of shard 0 answers when the change is committed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """Begins or ends the drain of a node. The leader of shard 0 answers when that is committed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -230,6 +266,21 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.RemoveNode,
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.RemoveNodeRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.ChangeResponse.SerializeToString,
+            ),
+            'GetPlacement': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPlacement,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.GetPlacementRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.GetPlacementResponse.SerializeToString,
+            ),
+            'SetPlacement': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPlacement,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.SetPlacementRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.SetPlacementResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.DrainNodeRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.DrainNodeResponse.SerializeToString,
             ),
             'TransferLeadership': grpc.unary_unary_rpc_method_handler(
                     servicer.TransferLeadership,
@@ -390,6 +441,87 @@ class Operations:
             '/ledger.v1.Operations/RemoveNode',
             ledger_dot_v1_dot_operations__pb2.RemoveNodeRequest.SerializeToString,
             ledger_dot_v1_dot_operations__pb2.ChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPlacement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/GetPlacement',
+            ledger_dot_v1_dot_operations__pb2.GetPlacementRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.GetPlacementResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPlacement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/SetPlacement',
+            ledger_dot_v1_dot_operations__pb2.SetPlacementRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.SetPlacementResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/DrainNode',
+            ledger_dot_v1_dot_operations__pb2.DrainNodeRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.DrainNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -174,6 +174,11 @@ class Raft:
         does not lead, return an empty dict."""
         return {node: self._server.ticks - progress.heard_at for node, progress in self.progress.items()}
 
+    def hears(self, node: int) -> bool:
+        """Return True if this server leads, and heard the other member within an election timeout."""
+        silent = self.silent_ticks.get(node)
+        return silent is not None and silent < self.settings.timing.election_ticks
+
     @property
     def supported_feature_level(self) -> int:
         """Return the highest feature level that the programs of all members support, as far as this leader knows.

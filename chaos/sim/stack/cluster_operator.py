@@ -150,14 +150,14 @@ class SimOperator:
                 node, self._addresses[node], shard=roster.shard, promote=promote, timeout_ms=TIMEOUT_MS
             )
         elif len(voters) > LEAST_VOTERS:
-            await admin.remove_node(random.choice(voters), shard=roster.shard, timeout_ms=TIMEOUT_MS)
+            await admin.remove_node(random.choice(voters), shard=roster.shard, force=True, timeout_ms=TIMEOUT_MS)
         else:
             return False
         return True
 
     async def _remove(self, admin: AsyncAdmin, node: StackNode) -> None:
         incarnation = node.incarnation
-        await admin.remove_node(node.node, timeout_ms=TIMEOUT_MS)
+        await admin.remove_node(node.node, force=True, timeout_ms=TIMEOUT_MS)
         self._loop.call_later(PUT_AWAY_S, self._put_away, node, incarnation)
 
     def _put_away(self, node: StackNode, incarnation: bytes) -> None:

@@ -146,7 +146,7 @@ class SimulatedProcess:
         )
         self._broker = BrokerService(broker, meters, authorizer=access.authorizer)
         self._operations = OperationsService(
-            node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
+            node.node, settings.cluster, shards.local, shards.replicas, shards.deletion, shards.placement
         )
         rights = TopicRights(shards.replicas, access.authorizer)
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)

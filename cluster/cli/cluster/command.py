@@ -13,6 +13,7 @@ import click
 from cluster.cli.cluster.leadership import transfer_leader
 from cluster.cli.cluster.log_start import LOG_OPERATIONS
 from cluster.cli.cluster.members import OPERATIONS
+from cluster.cli.cluster.placement import PLACEMENT
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
@@ -31,7 +32,7 @@ def cluster() -> None:
     """Show the nodes and shards of a cluster, and change its members, its leaders and the start of its logs."""
 
 
-for command in (*OPERATIONS, transfer_leader, *LOG_OPERATIONS):
+for command in (*OPERATIONS, *PLACEMENT, transfer_leader, *LOG_OPERATIONS):
     cluster.add_command(command)
 
 

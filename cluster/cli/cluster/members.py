@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 
@@ -20,14 +20,17 @@ from cluster.address import check_address
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, say
 from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.placement_records import Placement
 from ledger.client.records import Doubt, Member, Members
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Seen = TypeVar("Seen")
 
 _TELL_EVERY_S = 1.0
 _TIMEOUT_S = 30.0
 _CATCH_UP_TIMEOUT_S = 600.0
-_NODE = click.IntRange(1, 0xFFFF_FFFF)
+_DRAIN_TIMEOUT_S = 3_600.0
+NODE = click.IntRange(1, 0xFFFF_FFFF)
 
 wait_option: Callable[[Command], Command] = click.option(
     "--wait/--no-wait",
@@ -57,7 +60,7 @@ def _checked_address(ctx: click.Context, parameter: click.Parameter, given: str)
 
 
 @click.command("add-node")
-@click.argument("node", type=_NODE)
+@click.argument("node", type=NODE)
 @click.option(
     "--address",
     required=True,
@@ -91,7 +94,7 @@ def add_node(
 
     async def work(admin: AsyncAdmin) -> None:
         say(f"Adding node {node} at {address}.")
-        tell = Teller(lambda members: _behind(members, node))
+        tell = Teller[Members](lambda members: _behind(members, node))
         await admin.add_node(
             node,
             address,
@@ -109,7 +112,7 @@ def add_node(
 
 
 @click.command()
-@click.argument("node", type=_NODE)
+@click.argument("node", type=NODE)
 @shard_option("all that it is a member of")
 @wait_option
 @timeout_option(_TIMEOUT_S)
@@ -125,21 +128,39 @@ def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstra
 
 
 @click.command("remove-node")
-@click.argument("node", type=_NODE)
+@click.argument("node", type=NODE)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Remove the node at once. Its replicas are not copied first: until you add others, shards have fewer "
+    "replicas, and the loss of one more node can stop their writes.",
+)
 @shard_option("all that it is a member of")
 @wait_option
-@timeout_option(_TIMEOUT_S)
+@timeout_option(_DRAIN_TIMEOUT_S)
 @bootstrap_option
 @format_option
-def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Remove node _NODE from the cluster. If the node leads a shard, the node first hands over leadership.
+def remove_node(
+    node: int, force: bool, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
+) -> None:
+    """Remove node NODE from the cluster. Its replicas and its leaderships move to other nodes first.
 
-    The last voter cannot be removed. The process of the removed node keeps running but is no longer part of the
-    cluster; stop the process. Before you add the node again, give it an empty data directory.
+    The command is refused, with a list, if shards would have too few replicas. If you interrupt it, the cluster goes
+    on; `ledgermq cluster drain-node NODE --stop` ends it. With --shard, the node leaves only that shard, at once.
+
+    The process of the removed node keeps running but is no longer part of the cluster; stop the process. Before you add
+    the node again, give it an empty data directory.
     """
 
     async def work(admin: AsyncAdmin) -> None:
-        await admin.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
+        await admin.remove_node(
+            node,
+            shard=shard,
+            force=force,
+            wait=wait,
+            timeout_ms=timeout_s * 1000,
+            on_placement=Teller[Placement](lambda placement: left_on(placement, node)),
+        )
 
     done = f"Node {node} is removed" + (": you can stop its process." if shard is None else f" from shard {shard}.")
     _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=done)
@@ -147,7 +168,7 @@ def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, boot
 
 @click.command()
 @click.option(
-    "--node", type=_NODE, required=True, help="The suspect node. The node must run; its shards may be without a leader."
+    "--node", type=NODE, required=True, help="The suspect node. The node must run; its shards may be without a leader."
 )
 @click.option("--accept-loss", is_flag=True, help="Accept that entries which this node lost may stay lost.")
 @shard_option("all shards in which the node is suspect")
@@ -179,16 +200,16 @@ def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, b
 OPERATIONS = (add_node, promote, remove_node, recover)
 
 
-class Teller:
-    """Prints the progress of a change of members: each new sentence, at most one sentence per second."""
+class Teller(Generic[Seen]):
+    """Prints the progress of a change: each new sentence about what is seen, at most one sentence per second."""
 
-    def __init__(self, sentence: Callable[[Members], str]) -> None:
+    def __init__(self, sentence: Callable[[Seen], str]) -> None:
         self._sentence = sentence
         self._told = ""
         self._told_at = -_TELL_EVERY_S
 
-    def __call__(self, members: Members) -> None:
-        sentence, now = self._sentence(members), time.monotonic()
+    def __call__(self, seen: Seen) -> None:
+        sentence, now = self._sentence(seen), time.monotonic()
         if sentence and sentence != self._told and now - self._told_at >= _TELL_EVERY_S:
             self._told, self._told_at = sentence, now
             say(sentence)
@@ -259,6 +280,19 @@ def _behind(members: Members, node: int) -> str:
     if member is None or member.voter or member.caught_up:
         return ""
     return f"Node {node} is a learner and lacks {member.lag_entries:,} entries ({member.lag_bytes / 1e6:,.1f} MB)."
+
+
+def left_on(placement: Placement, node: int) -> str:
+    """Return a sentence about the replicas that the node still has, and the bytes that are still to be copied."""
+    shards = placement.shards_on(node)
+    moves = [move for move in placement.moves if move.source == node]
+    lag = sum(move.lag_bytes for move in moves)
+    waiting = next((f" It waits: {move.trouble}." for move in moves if move.trouble), "")
+    obstacle = "".join(f" {each}." for each in placement.obstacles[:1])
+    return (
+        f"Node {node} still has replicas of {len(shards)} shards; {len(moves)} of them move now, and "
+        f"{lag / 1e6:,.1f} MB are to be copied.{waiting}{obstacle}"
+    )
 
 
 def _at_stake(doubt: Doubt) -> str:

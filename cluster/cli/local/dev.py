@@ -123,6 +123,7 @@ def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
 
 @dev.command("remove-node")
 @click.argument("node", type=click.IntRange(1))
+@click.option("--force", is_flag=True, help="Remove the node at once, although shards then have too few replicas.")
 @data_option
 @click.option(
     "--timeout",
@@ -133,10 +134,10 @@ def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
     help="Seconds to wait.",
 )
 @format_option
-def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
-    """Remove the node NODE from the cluster, stop it and delete its data. If the node leads a shard, the node first
-    hands over leadership."""
-    DevCluster(data).remove_node(node, timeout_s=timeout_s)
+def remove_node(node: int, force: bool, data: Path, timeout_s: float, output: str) -> None:
+    """Remove the node NODE from the cluster, stop it and delete its data. Its replicas and leaderships move to other
+    nodes first."""
+    DevCluster(data).remove_node(node, force=force, timeout_s=timeout_s)
     if output == "json":
         print_json({"removed": node})
     else:

@@ -22,13 +22,20 @@ GRACE_S = 5.0
 
 
 class DiscardedReplicas:
-    """Takes removed replicas out of a node, one task for each. `take_out(number)` is called when a replica is stopped
-    and its files are closed."""
+    """Takes removed replicas out of a node, one task for each. `take_out(number)` is called before the replica of the
+    shard is stopped, and `deleted(number)` when its files are deleted."""
 
-    def __init__(self, directory: NodeDirectory, runtime: Runtime, take_out: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        runtime: Runtime,
+        take_out: Callable[[int], None],
+        deleted: Callable[[int], None],
+    ) -> None:
         self._directory = directory
         self._runtime = runtime
         self._take_out = take_out
+        self._deleted = deleted
         self._tasks: list[asyncio.Task[None]] = []
 
     async def discard(self, shard: LocalReplica, may_discard: Callable[[], bool]) -> None:
@@ -47,15 +54,16 @@ class DiscardedReplicas:
 
     async def _discard(self, shard: LocalReplica) -> None:
         number = shard.number
+        self._take_out(number)
         await shard.stop()
         try:
             await self._delete(number)
         except StoreError as error:
             # The next start goes on. Until then this node gets no new replica of the shard.
             log.error("shard %d: the files of the removed replica cannot be deleted: %s", number, error)
-        else:
-            log.info("shard %d: the files of the removed replica are deleted", number)
-        self._take_out(number)
+            return
+        log.info("shard %d: the files of the removed replica are deleted", number)
+        self._deleted(number)
 
     async def _delete(self, number: int) -> None:
         """Delete the files on a thread, because the files of a large log take long. Raises StoreError."""

@@ -12,7 +12,7 @@ a change of the configuration is safe.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -26,11 +26,13 @@ from ledger.errors import (
     NodeRefusedError,
     NotSuspectError,
     RecoveryRefusedError,
+    ShardShortError,
     UnknownNodeError,
 )
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
+from raft.core.quorum import majority
 from store import EntryDraft, EntryKind, StoreError, Suspect
 
 # A follower that lacks at most this much counts as caught up. As much may be in flight to it.
@@ -83,6 +85,13 @@ class MemberState:
     lag_entries: int
     lag_bytes: int
     caught_up: bool
+    # The leader heard the member within an election timeout.
+    answers: bool = True
+
+    @property
+    def counts(self) -> bool:
+        """Return True if the shard can rely on the member: it answers, has the log, and is no suspect."""
+        return self.answers and self.caught_up and not self.is_suspect
 
 
 class MemberChanges:
@@ -133,11 +142,15 @@ class MemberChanges:
             return None
         return self._change(configuration.with_voter(node))
 
-    def remove(self, node: int) -> ChangeProposal:
-        """Remove a member. The leader can remove itself."""
+    def remove(self, node: int, *, replicas: int = 1, force: bool = False) -> ChangeProposal:
+        """Remove a member. The leader can remove itself. `replicas` is the number of replicas that the shard shall
+        have. Raise ShardShortError, unless `force` is given, if the voters that are left could not commit at once, or
+        if fewer than `replicas` voters that count would be left and the node is one that counts."""
         validate_node(node)
         configuration = self._newest()
         self._member(configuration, node)
+        if node in configuration.voters and not force:
+            self._check_rest(configuration, node, replicas)
         return self._change(configuration.without(node))
 
     # -- checks
@@ -186,6 +199,23 @@ class MemberChanges:
                 f"setting, or give the new node another number"
             )
 
+    def _check_rest(self, configuration: ShardConfiguration, node: int, replicas: int) -> None:
+        counts = {each.node: each.counts for each in self.states(configuration) if each.is_voter}
+        rest = [each for each in counts if each != node]
+        left = [each for each in rest if counts[each]]
+        shard = f"shard {self._replica.shard}"
+        if rest and len(left) < majority(rest):
+            raise ShardShortError(
+                f"{shard} would take no writes without node {node}: of its other voters {_listed(rest)}, only "
+                f"{_listed(left) or 'none'} would answer with the whole log; start the others and wait until they have "
+                "caught up, or force the removal (`--force`)"
+            )
+        if counts[node] and len(left) < replicas:
+            raise ShardShortError(
+                f"{shard} would have {len(left)} of {replicas} replicas without node {node}: add a node first "
+                "(`ledgermq cluster add-node`), or force the removal (`--force`)"
+            )
+
     def _check_caught_up(self, node: int, member: ConfiguredMember) -> None:
         state = self._state(node, member, is_voter=False)
         if not state.caught_up:
@@ -215,6 +245,7 @@ class MemberChanges:
             lag_entries=max(0, raft.commit - match),
             lag_bytes=lag_bytes,
             caught_up=node == raft.node or (streams and lag_bytes <= CAUGHT_UP_BYTES),
+            answers=node == raft.node or raft.hears(node),
         )
 
     # -- the change
@@ -247,6 +278,10 @@ class MemberChanges:
             voters={node: known(node, member) for node, member in configuration.voters.items()},
             learners={node: known(node, member) for node, member in configuration.learners.items()},
         )
+
+
+def _listed(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes))
 
 
 def accepted(node: int, address: str, answer: Introduction | None) -> bytes:

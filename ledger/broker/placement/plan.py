@@ -95,13 +95,17 @@ class _Planner:
                 "by themselves. If these nodes are lost for good, run `ledgermq cluster drain-node` for each of them"
             )
         for shard in self._free():
-            lost = [node for node in shard.voters if self._view.is_gone(node)]
+            lost = [node for node in shard.voters if self._is_lost(node, shard)]
             living = len(shard.voters) - len(lost)
             wanted = self._wanted(shard)
             if living >= wanted or (not may_replace and not set(lost).isdisjoint(gone)):
                 continue
             source = lost[0] if lost and len(shard.voters) >= wanted and shard.shard != TOPICS_SHARD else 0
             self._begin(shard, source, MoveReason.REPLACE)
+
+    def _is_lost(self, node: int, shard: PlacedShard) -> bool:
+        """Return True if the shard must do without this voter. A drained node leaves the other shards by moves."""
+        return self._view.is_gone(node) or (shard.shard == TOPICS_SHARD and node in self._view.drains)
 
     def _wanted(self, shard: PlacedShard) -> int:
         """Return how many voters the shard shall have on nodes that are not gone."""
@@ -119,7 +123,9 @@ class _Planner:
             kept = [node for node in shard.voters if node not in self._view.drains and not self._view.is_gone(node)]
             if self._is_busy(source):
                 continue
-            if not shard.replicas[source].is_voter or len(kept) >= self._wanted(shard):
+            is_missed = shard.replicas[source].is_voter and len(kept) < self._wanted(shard)
+            is_lost = not shard.replicas[source].answers and not self._has_candidate(shard)
+            if not is_missed or is_lost:
                 self._add(ReplicaMove(shard.shard, 0, source, MoveReason.DRAIN))
             else:
                 self._begin(shard, source, MoveReason.DRAIN)

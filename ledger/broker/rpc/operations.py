@@ -12,17 +12,20 @@ from collections.abc import Mapping
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.handover import transfer_leadership
-from ledger.broker.members.members import MemberChanges, SuspectShard, doubt_of, recover
+from ledger.broker.members.members import MemberChanges, SuspectShard, doubt_of, recover, validate_node
 from ledger.broker.members.pins import pin_leader, unpin_leader
+from ledger.broker.placement.keeper import PlacementKeeper, check_drain
 from ledger.broker.produce.proposals import ChangeProposal
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.broker.retention.retention import TrimPoint
+from ledger.broker.rpc.placement_wire import put_placement
 from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
 from ledger.broker.topics.topic_commands import ensure_shard, open_topic
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.errors import InvalidArgumentError
 from ledger.state import Hold, Topic
+from ledger.state.commands import BalanceReplicas, DrainNode, EndDrain, PausePlacement, SetReplicas
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 
@@ -33,7 +36,13 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     """The gRPC service for operators of the cluster. Until shard 0 has started on this node, requests are refused."""
 
     def __init__(
-        self, node: int, cluster: str, shards: Mapping[int, SuspectShard], replicas: Replicas, deletion: TopicDeletion
+        self,
+        node: int,
+        cluster: str,
+        shards: Mapping[int, SuspectShard],
+        replicas: Replicas,
+        deletion: TopicDeletion,
+        placement: PlacementKeeper,
     ) -> None:
         """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""
         self._node = node
@@ -41,6 +50,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         self._shards = shards
         self._replicas = replicas
         self._deletion = deletion
+        self._placement = placement
 
     @answers(operations_pb2.GetMembersResponse)
     async def GetMembers(  # noqa: N802 (gRPC names)
@@ -55,6 +65,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         response.configuration_index = membership.index
         response.preferred_leader, response.pinned_leader = raft.preferred_leader, replica.pinned_leader
         response.preference_ms = replica.preference_ms
+        response.log_bytes = replica.log.end - replica.log.start
         for state in self._members(replica).states(membership.configuration):
             response.members.add(
                 node=state.node,
@@ -65,6 +76,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
                 lag_entries=state.lag_entries,
                 lag_bytes=state.lag_bytes,
                 caught_up=state.caught_up,
+                answers=state.answers,
             )
 
     @answers(operations_pb2.ChangeResponse)
@@ -85,8 +97,43 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def RemoveNode(  # noqa: N802
         self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        change = self._members(self._replicas.require(request.shard)).remove(request.node)
+        wanted = self._replicas.topics.state.placement.replicas
+        members = self._members(self._replicas.require(request.shard))
+        change = members.remove(request.node, replicas=wanted, force=request.force)
         response.CopyFrom(await changed(change, wait=request.wait))
+
+    @answers(operations_pb2.GetPlacementResponse)
+    async def GetPlacement(  # noqa: N802
+        self, request: operations_pb2.GetPlacementRequest, response: operations_pb2.GetPlacementResponse
+    ) -> None:
+        replica = await self._leading(TOPICS_SHARD)
+        put_placement(response, replica.state.placement, await self._placement.view(), self._placement.troubles)
+
+    @answers(operations_pb2.SetPlacementResponse)
+    async def SetPlacement(  # noqa: N802
+        self, request: operations_pb2.SetPlacementRequest, response: operations_pb2.SetPlacementResponse
+    ) -> None:
+        replica = await self._leading(TOPICS_SHARD)
+        replica.state.require_placement()
+        if request.HasField("replicas"):
+            await asyncio.shield(replica.propose_checked(SetReplicas(request.replicas)))
+        if request.HasField("balancing"):
+            await asyncio.shield(replica.propose_checked(BalanceReplicas(request.balancing)))
+        if request.HasField("paused"):
+            await asyncio.shield(replica.propose_checked(PausePlacement(request.paused)))
+
+    @answers(operations_pb2.DrainNodeResponse)
+    async def DrainNode(  # noqa: N802
+        self, request: operations_pb2.DrainNodeRequest, response: operations_pb2.DrainNodeResponse
+    ) -> None:
+        replica = await self._leading(TOPICS_SHARD)
+        replica.state.require_placement()
+        validate_node(request.node)
+        if request.stop:
+            await asyncio.shield(replica.propose_checked(EndDrain(request.node)))
+            return
+        check_drain(await self._placement.view(), request.node)
+        await asyncio.shield(replica.propose_checked(DrainNode(request.node, request.removes)))
 
     @answers(operations_pb2.TransferLeadershipResponse)
     async def TransferLeadership(  # noqa: N802

@@ -151,14 +151,19 @@ _OF_GROUP_OPERATIONS = {
     "ForgetRetries": Needed(rights=_group("delete"), is_audited=True),
 }
 _ADMINISTER = Needed(rights=_cluster("administer"), is_audited=True)
+# The leader of shard 0 also places replicas by itself.
+_PLACE = replace(_ADMINISTER, nodes="too")
 _ONLY_NODES = Needed(nodes="only")
 _OF_OPERATIONS = {
     # A node that hears no leader asks whether it was removed.
     "GetMembers": Needed(rights=_cluster("describe"), nodes="too"),
-    "AddNode": _ADMINISTER,
-    "PromoteNode": _ADMINISTER,
-    "RemoveNode": _ADMINISTER,
-    "TransferLeadership": _ADMINISTER,
+    "AddNode": _PLACE,
+    "PromoteNode": _PLACE,
+    "RemoveNode": _PLACE,
+    "TransferLeadership": _PLACE,
+    "GetPlacement": Needed(rights=_cluster("describe")),
+    "SetPlacement": _ADMINISTER,
+    "DrainNode": _ADMINISTER,
     "PinLeader": _ADMINISTER,
     "RecoverNode": _ADMINISTER,
     "TrimLog": _ADMINISTER,

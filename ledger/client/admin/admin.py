@@ -20,7 +20,7 @@ from ledger.access.rules import Rule, Verdict
 from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.admin.every_shard import EveryShard
-from ledger.client.admin.members_admin import MembersAdmin, OnProgress
+from ledger.client.admin.members_admin import Deadline, MembersAdmin, OnProgress
 from ledger.client.admin.message_trace import (
     MAX_ENTRIES,
     MessageTrace,
@@ -30,6 +30,7 @@ from ledger.client.admin.message_trace import (
     trace_place,
 )
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
+from ledger.client.admin.placement_admin import OnPlacement, PlacementAdmin
 from ledger.client.admin.queries import MAX_MESSAGES, get_message, query_messages
 from ledger.client.admin.slow_requests import slow_requests
 from ledger.client.admin.transactions_admin import (
@@ -46,6 +47,7 @@ from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
+from ledger.client.placement_records import Placement
 from ledger.client.producer.arguments import checked_key
 from ledger.client.producer.producer_batch import leaves_doubt
 from ledger.client.records import (
@@ -592,18 +594,39 @@ class AsyncAdmin(AsyncLifetime):
         node: int,
         *,
         shard: int | None = None,
+        force: bool = False,
         wait: bool = True,
-        timeout_ms: float = 30_000,
+        timeout_ms: float = 600_000,
         on_progress: OnProgress | None = None,
+        on_placement: OnPlacement | None = None,
     ) -> None:
-        """Remove a voter or a learner from the cluster. If the node leads a shard, it hands over the leadership first.
-        If `wait` is True, return when the node is no longer a member.
+        """Remove a node from the cluster. First its replicas and leaderships move to other nodes. Return when the node
+        is no node of the cluster any more.
 
-        `shard` limits the call to one shard; None (default) means all shards. Raises UnknownNodeError, LastVoterError
-        or OperationTimeoutError.
+        `shard` limits the call to one shard, from which the node is removed at once; None (default): the node leaves
+        the cluster. With `force`, nothing moves: the node is removed from each shard at once. If `wait` is False,
+        return when the cluster has accepted the request. While the call waits, it calls `on_placement` with the
+        placement, or `on_progress` with the members of a shard. An interrupted removal goes on in the cluster;
+        `stop_draining` ends it.
+
+        Raises ShardShortError if a shard would have too few replicas then, UnknownNodeError, LastVoterError or
+        OperationTimeoutError.
         """
         self._client.check_open()
-        await self._every_shard.remove(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        if shard is None and not force:
+            admin, deadline = PlacementAdmin(self._client), Deadline(timeout_ms)
+            await admin.drain(node, removes=True)
+            if wait:
+                await admin.until(
+                    lambda placement: placement.node(node) is None,
+                    f"node {node} is still a node of the cluster",
+                    deadline,
+                    on_placement,
+                )
+            return
+        await self._every_shard.remove(
+            node, shard, force=force, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+        )
 
     async def transfer_leadership(
         self,
@@ -664,6 +687,60 @@ class AsyncAdmin(AsyncLifetime):
         """
         self._client.check_open()
         return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
+
+    # -- the placement of replicas
+
+    async def placement(self) -> Placement:
+        """Return where the replicas of all shards are, and what the cluster does about it."""
+        self._client.check_open()
+        return await PlacementAdmin(self._client).placement()
+
+    async def set_replicas(self, replicas: int) -> None:
+        """Set how many replicas each shard shall have, 1 to 9. From then on, the cluster makes missing replicas and
+        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay."""
+        self._client.check_open()
+        await PlacementAdmin(self._client).change(replicas=replicas)
+
+    async def rebalance(self, *, stop: bool = False) -> None:
+        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when
+        the cluster has accepted the request; `placement` shows the moves. With `stop`, no further move begins."""
+        self._client.check_open()
+        await PlacementAdmin(self._client).change(balancing=not stop)
+
+    async def pause_placement(self, *, resume: bool = False) -> None:
+        """Pause all moves of replicas before their next step, or go on with them."""
+        self._client.check_open()
+        await PlacementAdmin(self._client).change(paused=not resume)
+
+    async def drain_node(
+        self,
+        node: int,
+        *,
+        wait: bool = True,
+        timeout_ms: float = 3_600_000,
+        on_progress: OnPlacement | None = None,
+    ) -> None:
+        """Move all replicas of a node to other nodes, except that of shard 0. The node gets no replicas until
+        `stop_draining`. If `wait` is True, return when the node has no replicas.
+
+        `on_progress` is called with the placement while the call waits. Raises ShardShortError if a shard would have
+        too few replicas, UnknownNodeError, or OperationTimeoutError; the drain then goes on in the cluster.
+        """
+        self._client.check_open()
+        admin, deadline = PlacementAdmin(self._client), Deadline(timeout_ms)
+        await admin.drain(node)
+        if wait:
+            await admin.until(
+                lambda placement: not placement.shards_on(node),
+                f"node {node} still has replicas",
+                deadline,
+                on_progress,
+            )
+
+    async def stop_draining(self, node: int) -> None:
+        """End the drain or the removal of a node. Moves that are under way end by themselves."""
+        self._client.check_open()
+        await PlacementAdmin(self._client).drain(node, stop=True)
 
     # -- shards
 

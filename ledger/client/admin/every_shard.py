@@ -80,12 +80,19 @@ class EveryShard:
             )
 
     async def remove(
-        self, node: int, shard: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+        self,
+        node: int,
+        shard: int | None,
+        *,
+        force: bool = False,
+        wait: bool,
+        timeout_ms: float,
+        on_progress: OnProgress | None,
     ) -> None:
         deadline = Deadline(timeout_ms)
         for number in reversed(await self._shards_of(node, shard, deadline)):
             await MembersAdmin(self._client, number).remove(
-                node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+                node, force=force, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:

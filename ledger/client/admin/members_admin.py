@@ -85,9 +85,11 @@ class MembersAdmin:
                 lambda members: _is_voter(members, node), deadline, on_progress, f"node {node} is not a voter yet"
             )
 
-    async def remove(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
+    async def remove(
+        self, node: int, *, force: bool = False, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+    ) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.RemoveNodeRequest(shard=self._shard, node=node, wait=wait)
+        request = operations_pb2.RemoveNodeRequest(shard=self._shard, node=node, wait=wait, force=force)
         await self._change(
             f"removing node {node}",
             lambda stub, s: stub.RemoveNode(request, timeout=s),

@@ -17,8 +17,10 @@ from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.client.admin.members_admin import OnProgress
 from ledger.client.admin.message_trace import MAX_ENTRIES, MessageTrace, OnTraceProgress
 from ledger.client.admin.offsets import QueueTimes
+from ledger.client.admin.placement_admin import OnPlacement
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UserSummary
 from ledger.client.connection.lifetime import Lifetime, settings_in
+from ledger.client.placement_records import Placement
 from ledger.client.records import (
     Doubt,
     LogCut,
@@ -407,18 +409,34 @@ class Admin(Lifetime):
         node: int,
         *,
         shard: int | None = None,
+        force: bool = False,
         wait: bool = True,
-        timeout_ms: float = 30_000,
+        timeout_ms: float = 600_000,
         on_progress: OnProgress | None = None,
+        on_placement: OnPlacement | None = None,
     ) -> None:
-        """Remove a voter or a learner from the cluster. If the node leads a shard, it hands over the leadership first.
-        If `wait` is True, return when the node is no longer a member.
+        """Remove a node from the cluster. First its replicas and leaderships move to other nodes. Return when the node
+        is no node of the cluster any more.
 
-        `shard` limits the call to one shard; None (default) means all shards. Raises UnknownNodeError, LastVoterError
-        or OperationTimeoutError.
+        `shard` limits the call to one shard, from which the node is removed at once; None (default): the node leaves
+        the cluster. With `force`, nothing moves: the node is removed from each shard at once. If `wait` is False,
+        return when the cluster has accepted the request. While the call waits, it calls `on_placement` with the
+        placement, or `on_progress` with the members of a shard. An interrupted removal goes on in the cluster;
+        `stop_draining` ends it.
+
+        Raises ShardShortError if a shard would have too few replicas then, UnknownNodeError, LastVoterError or
+        OperationTimeoutError.
         """
         self._thread.run(
-            self._client.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+            self._client.remove_node(
+                node,
+                shard=shard,
+                force=force,
+                wait=wait,
+                timeout_ms=timeout_ms,
+                on_progress=on_progress,
+                on_placement=on_placement,
+            )
         )
 
     def transfer_leadership(
@@ -472,6 +490,44 @@ class Admin(Lifetime):
         return self._thread.run(
             self._client.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
         )
+
+    def placement(self) -> Placement:
+        """Return where the replicas of all shards are, and what the cluster does about it."""
+        return self._thread.run(self._client.placement())
+
+    def set_replicas(self, replicas: int) -> None:
+        """Set how many replicas each shard shall have, 1 to 9. From then on, the cluster makes missing replicas and
+        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay."""
+        self._thread.run(self._client.set_replicas(replicas))
+
+    def rebalance(self, *, stop: bool = False) -> None:
+        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when
+        the cluster has accepted the request; `placement` shows the moves. With `stop`, no further move begins."""
+        self._thread.run(self._client.rebalance(stop=stop))
+
+    def pause_placement(self, *, resume: bool = False) -> None:
+        """Pause all moves of replicas before their next step, or go on with them."""
+        self._thread.run(self._client.pause_placement(resume=resume))
+
+    def drain_node(
+        self,
+        node: int,
+        *,
+        wait: bool = True,
+        timeout_ms: float = 3_600_000,
+        on_progress: OnPlacement | None = None,
+    ) -> None:
+        """Move all replicas of a node to other nodes, except that of shard 0. The node gets no replicas until
+        `stop_draining`. If `wait` is True, return when the node has no replicas.
+
+        `on_progress` is called with the placement while the call waits. Raises ShardShortError if a shard would have
+        too few replicas, UnknownNodeError, or OperationTimeoutError; the drain then goes on in the cluster.
+        """
+        self._thread.run(self._client.drain_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
+
+    def stop_draining(self, node: int) -> None:
+        """End the drain or the removal of a node. Moves that are under way end by themselves."""
+        self._thread.run(self._client.stop_draining(node))
 
     def shards(self) -> list[int]:
         """Return the numbers of all shards, in ascending order."""

@@ -76,7 +76,7 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: Ma
     await fleet.stop()
     await fleet.start(1, 3)
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        await admin.remove_node(2, timeout_ms=30_000)
+        await admin.remove_node(2, force=True, timeout_ms=30_000)
         shutil.rmtree(fleet.data(2))
         fleet.override(2, join=True)
         await fleet.start(2)
@@ -103,7 +103,7 @@ async def test_a_node_that_was_removed_from_a_shard_gets_a_new_replica(make_flee
         queue = topic.shards.index(shard)
         await producer.send("t", b"x", queue=queue)
         await eventually(lambda: has_voters(admin, shard, {1, 2, 3}), "the shard has begun")
-        await admin.remove_node(2, shard=shard, timeout_ms=30_000)
+        await admin.remove_node(2, force=True, shard=shard, timeout_ms=30_000)
         directory = fleet.data(2) / f"shard-{shard}"
         await eventually(lambda: is_only_marked(directory), "node 2 has deleted its replica", deadline_s=30)
 
@@ -142,7 +142,7 @@ async def test_a_node_that_was_wiped_does_not_begin_a_shard_once_more(make_fleet
         topic = await admin.create_topic("t", 2)
         queue = topic.shards.index(shard)
         await admin.add_node(1, fleet.address(1), shard=shard, promote=True, timeout_ms=30_000)
-        await admin.remove_node(2, timeout_ms=30_000)
+        await admin.remove_node(2, force=True, timeout_ms=30_000)
         await fleet.stop(2)
         shutil.rmtree(fleet.data(2))
         fleet.override(2, join=True)
@@ -172,7 +172,7 @@ async def test_a_shard_begins_with_a_node_that_came_in_the_place_of_one_that_nev
         await fleet.leader()
         shard = await admin.add_shard([1, 2, 3])
         assert in_turn(shard, [1, 2, 3]) != 3, "another one asks"
-        await admin.remove_node(3, shard=0, timeout_ms=30_000)
+        await admin.remove_node(3, force=True, shard=0, timeout_ms=30_000)
         shutil.rmtree(fleet.data(3))
         fleet.override(3, join=True)
         await fleet.start(3)
@@ -248,7 +248,7 @@ async def test_a_node_in_the_place_of_another_takes_over_all_shards(make_fleet: 
             for queue in range(3):
                 await producer.send("t", b"before", queue=queue)
         await admin.add_node(4, fleet.address(4), promote=True, timeout_ms=30_000)
-        await admin.remove_node(1, timeout_ms=30_000)
+        await admin.remove_node(1, force=True, timeout_ms=30_000)
         for shard in range(3):
             assert [member.node for member in (await admin.members(shard=shard)).members] == [2, 3, 4]
         await fleet.stop(1)

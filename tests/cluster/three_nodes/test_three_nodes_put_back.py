@@ -142,7 +142,7 @@ async def test_the_logs_of_a_majority_are_given_up(make_fleet: MakeFleet) -> Non
 
 async def the_way_out(fleet: Fleet, admin: AsyncAdmin) -> None:
     """Remove node 3, empty its directory, and add it again."""
-    await admin.remove_node(THIRD)
+    await admin.remove_node(THIRD, force=True)
     await reason_not_ready(fleet.http(THIRD), "was removed")
 
     async def two_are_ready() -> bool:

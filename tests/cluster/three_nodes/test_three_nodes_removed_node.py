@@ -105,7 +105,7 @@ async def test_a_removed_node_is_refused_and_learns_that_it_was_removed(
         asks = raft_pb2.ControlMessage(vote_request=vote, incarnation=incarnation)
         await control.write(raft_pb2.ControlBundle(messages=[asks]))
         assert [each.WhichOneof("message") for each in (await control.read()).messages] == ["vote_response"]
-        await admin.remove_node(removed)
+        await admin.remove_node(removed, force=True)
         # The streams that are open end with their next message.
         await control.write(raft_pb2.ControlBundle(messages=[asks]))
         assert is_refused(await end_of(control))

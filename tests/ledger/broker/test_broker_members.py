@@ -15,6 +15,7 @@ from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.handover import begin_transfer, successors
 from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, MemberChanges
 from ledger.broker.members.membership import Membership
+from ledger.broker.placement.keeper import PlacementKeeper
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.operations import OperationsService, changed
 from ledger.broker.topics.topic_deletion import TopicDeletion
@@ -29,6 +30,7 @@ from ledger.errors import (
     NotLeaderError,
     NotSuspectError,
     RecoveryRefusedError,
+    ShardShortError,
     TransferRefusedError,
     UnknownNodeError,
     from_wire,
@@ -60,8 +62,11 @@ class Driver:
         self.raft = SimpleNamespace(
             node=1, leader=1, commit=COMMIT, progress=progress, configuration=Configuration((1, 2), (3,)),
             log=SimpleNamespace(holds=lambda index, term: True), is_suspect=False, term=5, transferring_to=0,
+            hears=lambda node: node not in self.silent,
         )  # fmt: skip
         self.leads = True
+        # The nodes that this leader does not hear.
+        self.silent: set[int] = set()
         # Errors to raise: key 0 for a change of members, a node's number for a transfer to that node.
         self.refuses: dict[int, Exception] = {}
         self.changes: list[tuple[ShardConfiguration, Configuration]] = []
@@ -260,6 +265,21 @@ async def test_removal(leader: Leader, members: MemberChanges) -> None:
     assert await change.future == COMMIT + 1
 
 
+async def test_a_removal_that_would_leave_the_shard_short_is_refused(leader: Leader, members: MemberChanges) -> None:
+    with pytest.raises(ShardShortError, match="shard 0 would have 1 of 2 replicas without node 2: add a node first"):
+        members.remove(2, replicas=2)
+    members.remove(3, replicas=2)  # a learner
+    leader.driver.silent = {2}
+    with pytest.raises(ShardShortError, match="of its other voters 2, only none would answer with the whole log"):
+        members.remove(1)
+    members.remove(2, replicas=2)  # it is lost already
+    leader.driver.silent = set()
+    leader.driver.raft.progress[2].mode = Mode.PROBE
+    with pytest.raises(ShardShortError, match="would take no writes without node 1"):
+        members.remove(1)
+    members.remove(1, force=True)
+
+
 async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, members: MemberChanges) -> None:
     change = members.remove(2)
     change.settled(committed=False)
@@ -306,11 +326,17 @@ def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None
 # -- the service
 
 
+def service_of(site: Site, replicas: Replicas) -> OperationsService:
+    return OperationsService(
+        1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)), cast(PlacementKeeper, None)
+    )
+
+
 @pytest.fixture
 def service(leader: Leader, site: Site) -> OperationsService:
     replicas = Replicas()
     replicas.add(leader)  # type: ignore[arg-type]
-    return OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
+    return service_of(site, replicas)
 
 
 async def transfer(service: OperationsService, to: int, from_node: int) -> int:
@@ -389,7 +415,7 @@ async def test_recovery(leader: Leader, site: Site, service: OperationsService) 
 
 async def test_another_shard_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
     replicas = Replicas()
-    service = OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
+    service = service_of(site, replicas)
     request = operations_pb2.RemoveNodeRequest(shard=7, node=2)
     assert from_wire((await service.RemoveNode(request, None)).error).code == "UNAVAILABLE"  # type: ignore[arg-type]
     replicas.add(leader)  # type: ignore[arg-type]
