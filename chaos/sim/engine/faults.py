@@ -300,6 +300,9 @@ _KINDS = (
               (STACK,), for_ms=(200, 6_000), target=False, every_ms=8_000, of_requests=True, share=0.5),
     FaultKind("two_learners", "an operator adds two nodes as learners at once", (STACK,), target=False,
               every_ms=15_000, least_nodes=2, share=0.15, files=_files("two_learners:TwoLearners", STACK)),
+    FaultKind("move_replicas", "an operator drains nodes and balances replicas; lost replicas are replaced",
+              (STACK,), target=False, every_ms=6_000, least_nodes=3, least_shards=2, share=0.25,
+              files=_files("replica_moves:ReplicaMoves", STACK)),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

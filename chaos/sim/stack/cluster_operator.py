@@ -187,6 +187,36 @@ class SimOperator:
         configuration = self._rosters.first.configuration
         return configuration is not None and len(configuration.learners) > 1
 
+    def place(self, random: Random) -> None:
+        """Begin or end a drain, balance the replicas, pause the placement, or add a node to shard 0, unless another
+        step is in progress."""
+        self._begin(lambda admin: self._place(admin, random), "move_replicas", random)
+
+    async def _place(self, admin: AsyncAdmin, random: Random) -> bool:
+        has_begun = self._rosters.are_complete and all(roster.is_begun for roster in self._rosters)
+        gone = [node for node in self._nodes if not any(node in roster.named for roster in self._rosters)]
+        if self._over or not has_begun or self._strangers():
+            return False
+        placement = await admin.placement()
+        draining = [node.node for node in placement.nodes if node.draining]
+        chance = random.random()
+        if placement.paused:
+            await admin.pause_placement(resume=True)
+        elif gone and chance < 0.3:
+            node = random.choice(gone)
+            if not (node.settings.join and node.is_empty):
+                node.join()
+            await admin.add_node(node.node, self._addresses[node.node], shard=TOPICS_SHARD, timeout_ms=TIMEOUT_MS)
+        elif draining and chance < 0.6:
+            await admin.stop_draining(random.choice(draining))
+        elif chance < 0.85:
+            await admin.drain_node(random.choice(placement.nodes).node, wait=False)
+        elif chance < 0.95:
+            await admin.rebalance(stop=random.random() < 0.3)
+        else:
+            await admin.pause_placement()
+        return True
+
     # -- shards and queues
 
     def add_shard(self, random: Random) -> None:

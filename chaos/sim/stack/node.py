@@ -449,6 +449,7 @@ class StackNode:
             "flush": partial(SimWorker, mean_ms=self._flush_ms),
             "segments": partial(SimWorker, mean_ms=self._flush_ms),
             "repair": partial(SimWorker, mean_ms=self._flush_ms),
+            "deletion": partial(SimWorker, mean_ms=self._flush_ms),
         }
         return Runtime(
             make_transport=lambda me, peers, receiver: SimTransport(
@@ -503,6 +504,16 @@ class StackNode:
     def _after_event(self) -> None:
         for part in self._watched:
             part.look()
+        if self.process is not None and any(part.local is None for part in self._watched):
+            self._forget_discarded()
+
+    def _forget_discarded(self) -> None:
+        """Forget the replicas that this node deletes because it was removed from their shards."""
+        for part in self._watched:
+            if part.local is None:
+                part.end()
+                part.wiped()
+        self._watched = [part for part in self._watched if part.local is not None]
 
 
 def _nothing(_: StackNode) -> None:

@@ -77,12 +77,14 @@ OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 7
 MOST_VOTERS = 6
 # Fault kinds for which the run has spare nodes.
-ADDS_NODES = ("reconfigure", "two_learners", "configuration_at_tail")
+ADDS_NODES = ("reconfigure", "two_learners", "configuration_at_tail", "move_replicas")
 SETTLE_STEP_S = 0.5
 # Factor for the time to settle, while consumers make progress. They may have thousands of messages to read.
 MOST_TO_SETTLE = 10
 # When transactions are asked for, in seconds.
 CHECK_AFTER_S, CHECK_EVERY_S = 2.0, 4.0
+# When the replicas of a silent node are replaced.
+REPLACE_AFTER_MS = 8_000
 # Makes the channel of a process, for the client with this number, to a node.
 MakeChannel = Callable[[Life, int, int], SimChannel]
 _COMMIT = struct.Struct("<dIQQ")
@@ -241,6 +243,7 @@ class StackWorld:
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
             retry_delays_s=self._retry_delays_s,
+            replace_after_ms=REPLACE_AFTER_MS if self._is_drawn("move_replicas") else 0,
             transaction_check_after_s=CHECK_AFTER_S,
             transaction_check_every_s=CHECK_EVERY_S,
             authentication=options.authentication,

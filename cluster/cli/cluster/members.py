@@ -84,7 +84,7 @@ def add_node(
     bootstrap: str,
     output: str,
 ) -> None:
-    """Add the node _NODE as a learner, which receives the log and does not vote.
+    """Add the node NODE as a learner, which receives the log and does not vote.
 
     Before this command, start the node at --address with an empty data directory and `ledgermq server run --join`. The
     command ends when the node has caught up. After this command, `ledgermq cluster promote` can make the node a voter.
@@ -119,7 +119,7 @@ def add_node(
 @bootstrap_option
 @format_option
 def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
-    """Make the learner _NODE a voter. The command fails if the learner has not caught up."""
+    """Make the learner NODE a voter. The command fails if the learner has not caught up."""
 
     async def work(admin: AsyncAdmin) -> None:
         await admin.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)

@@ -67,7 +67,7 @@ class DiscardedReplicas:
 
     async def _delete(self, number: int) -> None:
         """Delete the files on a thread, because the files of a large log take long. Raises StoreError."""
-        worker = self._runtime.worker(f"delete-{number}")
+        worker = self._runtime.worker("deletion")
         deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: BaseException | None) -> None:

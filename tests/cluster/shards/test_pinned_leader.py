@@ -53,6 +53,6 @@ async def test_the_pin_ends_when_its_node_is_removed(make_fleet: MakeFleet) -> N
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await eventually(lambda: all_lead_in_turn(admin, SHARDS), "every shard is led by whose turn it is")
         await admin.pin_leader(3, shard=1)
-        await admin.remove_node(3, shard=1)
+        await admin.remove_node(3, shard=1, force=True)
         members = await eventually(lambda: admin.members(shard=1), "shard 1 has a leader")
         assert (members.pinned_leader, members.preferred_leader) == (0, 2)

@@ -10,6 +10,7 @@ transacting.py  transactions
 sharing.py      shared groups
 requesting.py   requests and replies
 producing.py    common batches of producers
+moving.py       replicas that move between nodes
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from chaos.sim.reach.places import (
     delaying,
     elections,
     following,
+    moving,
     producing,
     repairing,
     requesting,
@@ -42,6 +44,7 @@ PLACES: tuple[Place, ...] = (
     *sharing.PLACES,
     *requesting.PLACES,
     *producing.PLACES,
+    *moving.PLACES,
 )
 
 

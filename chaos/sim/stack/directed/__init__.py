@@ -13,6 +13,7 @@
     snapshot_over_longer.py    a cut-off leader gets a snapshot, and its own log is longer
     target_deleted.py          a topic is deleted while messages wait for it
     turn_end_held_back.py      a leader delivers messages, and dies before the turn ends
+    replica_moves.py           nodes are drained, and replicas move
     two_learners.py            two nodes are added as learners at once
 
 To add a kind: a file here, and a line with `share` and `files` in `chaos/sim/engine/faults.py`.
