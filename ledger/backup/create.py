@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -89,7 +89,7 @@ class _Backup:
 
     def run(self) -> Manifest:
         nodes, shards = self._admin.cluster(), self._admin.shards()
-        cluster = next((node.cluster for node in nodes if node.cluster), "")
+        cluster = cluster_of(nodes)
         progress = Progress(self._target, cluster)
         last = self._last_backup(cluster)
         if last is not None:  # the newest backup has the last name, also if the clock was set back
@@ -152,3 +152,15 @@ def name_of(begun_ms: int) -> str:
     """Return the name of a backup that began at this time. Names sort by time."""
     moment = datetime.fromtimestamp(begun_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
     return f"{moment}.{begun_ms % 1000:03}Z"
+
+
+def cluster_of(nodes: Sequence[NodeStatus]) -> str:
+    """Return the name of the cluster. Raises BackupError if no node tells its status."""
+    for node in nodes:
+        if node.reachable and node.cluster:
+            return node.cluster
+    reasons = "; ".join(dict.fromkeys(f"node {node.node}: {node.error}" for node in nodes if node.error))
+    raise BackupError(
+        f"no node tells its status ({reasons or 'no node is known'}). A user needs the rights `administer` and "
+        "`read-log` on the cluster to make backups"
+    )

@@ -13,6 +13,7 @@ from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
 from cluster.cli.backup.replaying import replayed_flaws
 from cluster.cli.cluster.log_start import Size
+from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import data_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
@@ -26,6 +27,7 @@ from ledger.backup.targets.key_file import make_key_file
 from ledger.backup.targets.open_target import open_target
 from ledger.client.connection.security import security_of
 from ledger.client.sync.admin import Admin
+from ledger.local_socket import is_socket
 from ledger.validation.sources.backup_access import SCHEME
 from ledger.words import counted
 
@@ -57,9 +59,15 @@ def create(target: str, key_file: Path | None, max_rate: int, bootstrap: str, ou
 
     The first backup copies the whole log of each shard. Later ones to the same TARGET copy only the entries since the
     last one. If the command is interrupted, the next one continues where it was. While it runs, the cluster keeps its
-    log (`ledgermq cluster holds`). In a secured cluster the user needs the right to administer the cluster.
+    log (`ledgermq cluster holds`). In a secured cluster the user needs the rights `administer` and `read-log` on the
+    cluster.
     """
-    security = security_of({}, [bootstrap])
+    if is_socket(bootstrap):
+        raise CommandError(
+            "a backup reads the logs over the HTTP ports of the nodes, and not over a local socket: give --bootstrap "
+            "and --user in place of --local"
+        )
+    security = security_of({}, bootstrap.split(","))
     settings = BackupSettings(max_rate, tls=security.tls)
     begun = time.monotonic()
     with (

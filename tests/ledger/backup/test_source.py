@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ledger.backup.create import cluster_of
 from ledger.backup.errors import BackupError
 from ledger.backup.source import ShardSource, sources_of
 from ledger.client.records import NodeStatus, ShardStatus
@@ -92,3 +93,12 @@ def test_followers_are_preferred() -> None:
         sources_of(nodes, [0, 1], tls=False)
     with pytest.raises(BackupError, match="no node serves the log of shard 0"):
         sources_of([status(1, "leader", http="")], [0], tls=False)
+
+
+def test_without_rights_no_node_tells_its_status() -> None:
+    node = NodeStatus(1, "10.0.0.1:9871", reachable=False, error="User bob has no right to describe cluster")
+    with pytest.raises(BackupError, match=r"node 1: User bob has no right .* `administer` and `read-log`"):
+        cluster_of([node])
+    with pytest.raises(BackupError, match="no node is known"):
+        cluster_of([])
+    assert cluster_of([node, NodeStatus(2, "10.0.0.2:9871", reachable=True, cluster="orders")]) == "orders"
