@@ -17,7 +17,7 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
-from ledger.errors import InvalidTopicNameError, LedgerError, UnknownTopicError
+from ledger.errors import InvalidTopicNameError, LedgerError, UnknownQueueError, UnknownTopicError
 from ledger.mirror.cluster_access import ClusterAccess
 from ledger.mirror.copied_end import TargetQueue
 from ledger.mirror.copies import COPIES_GROUP, topics_that_are_copies
@@ -44,6 +44,8 @@ _WINDOW_BYTES = 4 << 20
 _FLIGHT_BYTES = 64 << 20
 _WATCH_S = 0.5
 _LOOK_S = 0.1
+# A topic was deleted, on either side.
+_GONE = (UnknownTopicError, UnknownQueueError)
 _CLOSE_S = 5.0
 
 
@@ -204,7 +206,7 @@ class ClusterMirror:
     def _ended(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if isinstance(error, UnknownTopicError):  # the next look finds the topic anew, if it is there
+        if isinstance(error, _GONE):  # the next look finds the topic anew, if it is there
             copier, _ = self._copiers.pop(key)
             self._progress.forget(*key)
             self._copies.forget(copier.target.topic.topic_id, copier.target.queue)
@@ -252,7 +254,7 @@ class ClusterMirror:
             try:
                 await work()
             except LedgerError as error:
-                if not error.retriable and not isinstance(error, UnknownTopicError):
+                if not error.retriable and not isinstance(error, _GONE):
                     self._fail(error)
                     return
                 self.tally.note_trouble(str(error))

@@ -7,7 +7,8 @@ continues behind it. So a kill of the mirror or of a node at any moment needs no
     what the target answers            what the copier does
     a gap                              begins again: the node may lead no longer, and not know it
     a second gap at the same message   begins a new run: the target has forgotten the producer
-    a repetition, a fence              begins again: an earlier attempt arrived late, or another mirror copies too
+    a repetition, a fence              begins again: an earlier attempt arrived late, another mirror copies too, or the
+                                       target has removed the copies, and says which message is next
     the message ids are known          begins again, and sends this batch without its message ids
     a message is too large, ...        ends: the operator must decide
 """
@@ -103,6 +104,8 @@ class QueueCopier:
         self._tries_without_ids = False
         # The message before which the target saw a gap, and how often it did.
         self._gap_at, self._gaps = -1, 0
+        # Where to continue if the target has removed all copies, and still knows the producer.
+        self._known: Place | None = None
 
     async def run(self) -> None:
         """Copy until the task is cancelled. Raises MirrorRefusedError, or the LedgerError that ends the mirror."""
@@ -132,6 +135,8 @@ class QueueCopier:
             count = found.range.end - found.range.first
             self.offsets.add(found.range.first, count, found.target)
             parts.copies.copied(self.target.topic.topic_id, queue, found.target + count)
+        elif self._known is not None:
+            run, offset = self._known
         elif self.copied is None and self._goes_back and await self.target.still_has_its_first_message():
             run = offset = there.first_offset
         else:
@@ -147,7 +152,8 @@ class QueueCopier:
             run = offset = there.first_offset
         if self._gap_at == offset and self._gaps > 1:
             run = offset  # the target has forgotten the producer
-        self._confirm(offset)
+        self.copied = offset
+        parts.progress.copied(self.source.topic_id, queue, offset)
         return Place(run, offset)
 
     def _skip(self, offset: int, first: int) -> None:
@@ -181,7 +187,7 @@ class QueueCopier:
             raise
         except LedgerError as error:
             await window.drain()
-            self._note_failure(window)
+            self._note_failure(window, place.run)
             # A read fails too if the target refused a batch meanwhile: its answer says more.
             raise window.failure or error from None
 
@@ -220,13 +226,10 @@ class QueueCopier:
         tally.sent_bytes += len(copy.encoded)
         tally.newest_ms[self._place_name] = copy.append_time_ms
         self._parts.copies.copied(self.target.topic.topic_id, self.target.queue, answer.base_offset + copy.count)
-        self._confirm(copy.source + copy.count)
-
-    def _confirm(self, offset: int) -> None:
-        self.copied = max(offset, self.copied or 0)
+        self.copied = copy.source + copy.count
         self._parts.progress.copied(self.source.topic_id, self.target.queue, self.copied)
 
-    def _note_failure(self, window: SendWindow) -> None:
+    def _note_failure(self, window: SendWindow, run: int) -> None:
         """Remember why the target refused the first unfinished batch."""
         failed, failure = window.failed, window.failure
         if failed is None:
@@ -234,6 +237,8 @@ class QueueCopier:
         if isinstance(failure, SequenceGapError):
             self._gaps = self._gaps + 1 if self._gap_at == failed.source else 1
             self._gap_at = failed.source
+        if isinstance(failure, DuplicateForgottenError) and failure.next_sequence:
+            self._known = Place(run, run + failure.next_sequence)
         if isinstance(failure, _ABOUT_IDS) and has_message_ids(failed.encoded):
             self._without_ids = range(failed.source, failed.source + failed.count)
             self._tries_without_ids = True

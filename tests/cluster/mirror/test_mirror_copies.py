@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ledger.mirror import cluster_mirror
 from ledger.mirror.cluster_mirror import ClusterMirror
 from ledger.mirror.mirror_errors import MirrorRefusedError
 from ledgermq import AsyncAdmin, AsyncProducer, Message, OutgoingMessage
@@ -174,6 +175,46 @@ async def test_a_cluster_can_be_copied_to_itself_under_other_names(pair: Pair) -
     assert await values(pair.source, "copy.orders") == await values(pair.source, "orders")
     async with AsyncAdmin(pair.source.bootstrap) as admin:
         assert not [each.name for each in await admin.list_topics() if each.name.startswith("copy.copy.")]
+
+
+async def test_a_second_mirror_of_a_name_ends_the_first_and_repeats_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_mirror, "PROGRESS_S", 0.1)
+    await pair.source.create_topic("orders", queues=2)
+    await send(pair, "orders", 0, 500)
+    mirrors = [mirror_of(pair.source, pair.target, "orders") for _ in range(2)]
+    running = []
+    try:
+        for mirror in mirrors:
+            await mirror.open()
+            running.append(asyncio.create_task(mirror.run()))
+        for first in range(500, 1_000, 20):
+            await send(pair, "orders", first, 20)
+        with pytest.raises(MirrorRefusedError, match="Another mirror runs as"):
+            await asyncio.wait_for(running[0], 20)
+        assert not running[1].done()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for mirror in mirrors:
+            await mirror.close()
+    await mirrored(pair.source, pair.target, "orders")
+    assert await values(pair.target, "orders") == await values(pair.source, "orders")
+
+
+async def test_the_rate_is_limited(pair: Pair) -> None:
+    await pair.source.create_topic("orders", queues=2)
+    async with AsyncProducer(bootstrap_servers=pair.source.bootstrap) as producer:
+        for _ in range(20):
+            await producer.send_many("orders", [bytes(1_000)] * 50)
+    began_s = asyncio.get_running_loop().time()
+    done = await mirrored(pair.source, pair.target, "orders", bytes_per_s=250_000.0)
+    took_s = asyncio.get_running_loop().time() - began_s
+    assert done.tally.sent_bytes > 1_000_000
+    # The first second's worth goes at once.
+    assert took_s > (done.tally.sent_bytes - 500_000) / 250_000
 
 
 async def test_latest_begins_at_the_end_and_forgets_nothing_later(pair: Pair) -> None:

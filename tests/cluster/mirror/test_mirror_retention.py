@@ -113,6 +113,21 @@ async def test_a_killed_mirror_and_an_emptied_target_lose_nothing(pair: Pair, mo
     assert numbers((await values(pair.target, "orders"))[0]) == list(range(10, 30))
 
 
+async def test_a_target_that_has_removed_all_copies_says_which_message_is_next(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No progress was stored, and the target still knows the producer: nothing is copied again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(MirrorProgress, "store", _nothing)
+        for first in range(0, 40, 2):
+            await send(pair.source, first, 2)
+        await mirrored(pair.source, pair.target, "orders")
+    assert await trim(pair.target) == 40
+    await send(pair.source, 40, 10)
+    await mirrored(pair.source, pair.target, "orders")
+    assert numbers((await values(pair.target, "orders"))[0]) == list(range(40, 50))
+
+
 async def _nothing(*_: object) -> None:
     pass
 
