@@ -303,6 +303,8 @@ _KINDS = (
     FaultKind("move_replicas", "an operator drains nodes and balances replicas; lost replicas are replaced",
               (STACK,), target=False, every_ms=6_000, least_nodes=3, least_shards=2, share=0.25,
               files=_files("replica_moves:ReplicaMoves", STACK)),
+    FaultKind("pin_leader", "an operator pins a voter as the leader of a shard, or removes the pin", (STACK,),
+              target=False, every_ms=8_000, least_nodes=2, share=0.2, files=_files("pin_leader:PinFault", STACK)),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

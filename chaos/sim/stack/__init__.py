@@ -11,7 +11,7 @@ Read the modules of this package in this order:
     named_sends.py        messages with ids, which are sent again
     workload_history.py   checks the results that clients received
     deliveries.py         checks the messages that consumers received
-    cluster_operator.py   changes members, adds shards and queues
+    cluster_operator.py   changes members, pins leaders, adds shards and queues
     roster.py             knows the members of each shard
     versions.py           older programs, and the feature level
     faults.py             carries out faults of nodes

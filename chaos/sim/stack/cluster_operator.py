@@ -1,4 +1,5 @@
-"""Simulates the operator of the cluster. The operator changes members, adds shards and queues, and trims logs.
+"""Simulates the operator of the cluster. The operator changes members, pins leaders, adds shards and queues, and trims
+logs.
 
     A change of members consists of three kinds of steps. The operator removes a voter or a node that has lost its
     disk, adds a new or wiped node as a learner, or promotes a learner to a voter.
@@ -36,6 +37,8 @@ TIMEOUT_MS = 10_000
 # Probability that the operator holds the log before it trims it.
 HOLDS = 0.3
 LONGEST_HOLD_MS = 10_000
+# Probability that the operator removes a pin, instead of pinning a voter.
+UNPINS = 0.25
 # How long a removed node keeps running, in seconds. It must not disturb the other nodes.
 PUT_AWAY_S = 20.0
 
@@ -216,6 +219,28 @@ class SimOperator:
         else:
             await admin.pause_placement()
         return True
+
+    # -- leaders
+
+    def pin_leader(self, shard: int, random: Random) -> None:
+        """Pin a voter as the leader of a shard, with a transfer of leadership or without, or remove the pin."""
+        life = self.process.life
+        life.deliver(lambda: life.create_task(self._pin(shard, random)))
+
+    async def _pin(self, shard: int, random: Random) -> None:
+        with contextlib.suppress(LedgerError):
+            async with self._admin(random) as admin:
+                configuration = self._rosters.of(shard).configuration
+                if self._over or configuration is None:
+                    return
+                node = random.choice(sorted(configuration.voters))
+                if random.random() < UNPINS:
+                    await admin.unpin_leader(shard=shard, timeout_ms=TIMEOUT_MS)
+                elif random.random() < 0.5:
+                    await admin.pin_leader(node, shard=shard, timeout_ms=TIMEOUT_MS)
+                else:
+                    await admin.transfer_leadership(node, shard=shard, pin=True, timeout_ms=TIMEOUT_MS)
+                self._happened["pin_leader"] += 1
 
     # -- shards and queues
 

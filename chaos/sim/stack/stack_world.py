@@ -45,6 +45,7 @@ from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
 from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
+from chaos.sim.stack.pin_truth import PinTruth
 from chaos.sim.stack.record import RecordedEntry, ShardRecords
 from chaos.sim.stack.roster import Rosters
 from chaos.sim.stack.shared_truth import SharedTruth
@@ -168,6 +169,7 @@ class StackWorld:
         self._versions = Versions(
             self.loop, rosters, self._nodes, dict(options.old_programs), self.records.fail, self.happened
         )
+        self._pins = PinTruth(rosters, self.records.fail)
         self._hash = xxhash.xxh3_64()
         for node in self._nodes:
             node.on_end, node.on_log_start = self._faults.ended, self._log_starts
@@ -394,6 +396,7 @@ class StackWorld:
             *self._unconsumed(),
             *access,
             *self._versions.unsettled(),
+            *self._pins.unsettled(),
             *self.timed.unsettled(),
             *self.transactions.unsettled(),
             *(self.shared.unsettled() if self.options.shared_members else ()),
@@ -480,6 +483,7 @@ class StackWorld:
         self.records.of(replica.shard).starts.applied(header, whole)
         self.consumption.truth.applied(replica.shard, header, whole, replica.state)
         self._versions.applied(replica, header, whole)
+        self._pins.applied(replica, header, whole)
         if self.options.shared_members:
             self.shared.applied(replica.shard, header, whole, replica.state)
             self.windows.applied(replica.shard, header, whole, replica.state)

@@ -40,7 +40,9 @@ def test_a_directed_fault_happens_and_the_cluster_keeps_its_promises(new_world: 
     assert world.happened[kind] == 1
 
 
-@pytest.mark.parametrize("kind", ["configuration_at_tail", "two_learners", "end_lost", "repair_other_entry"])
+@pytest.mark.parametrize(
+    "kind", ["configuration_at_tail", "two_learners", "end_lost", "repair_other_entry", "pin_leader"]
+)
 def test_a_directed_fault_of_members_happens(new_world: NewStackWorld, kind: str) -> None:
     """An operator may have to wait, so it begins several times."""
     world = new_world(options(minutes=0.5, faults=(kind,)))

@@ -105,6 +105,29 @@ async def test_a_topic_is_made_although_the_leader_of_shard_0_dies(
         await asyncio.to_thread(cluster.restart, dead)
 
 
+async def test_a_pin_outlives_the_kill_of_its_node(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    """The node is killed when its pin is acknowledged. Without a pin, node 2 would lead the shard again."""
+    await admin.create_topic("pinned", SHARDS)
+    async with Load(cluster.bootstrap, "pinned", random.Random(SEED), writers=4) as load:
+        await load.more(500)
+        assert await admin.transfer_leadership(1, shard=1, pin=True) == 1
+        await asyncio.to_thread(cluster.kill, 1)
+
+        async def led_by(*nodes: int) -> bool:
+            return (await leaders(admin)).get(1) in nodes
+
+        await eventually(lambda: led_by(2, 3), "another node leads while the pinned node is down")
+        await load.more(500)
+        await asyncio.to_thread(cluster.restart, 1)
+        await eventually(lambda: led_by(1), "the pinned node leads again", deadline_s=60)
+        await load.more(500)
+    assert (await admin.members(shard=1)).pinned_leader == 1
+    await admin.unpin_leader(shard=1)
+    await eventually(lambda: all_lead_in_turn(admin, SHARDS), "the preferred leaders lead again", deadline_s=60)
+    await level(admin)
+    await assert_every_replica_holds(cluster.bootstrap, "pinned", load.acknowledged)
+
+
 async def test_what_a_dead_leader_of_shard_0_began_the_next_one_finishes(
     cluster: DevCluster, admin: AsyncAdmin
 ) -> None:

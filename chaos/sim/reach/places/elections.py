@@ -71,6 +71,8 @@ PLACES = (
           "not self._server.takes_writes", protocol=3000, stack=500),
     Place("transfer: begins, because another voter is preferred", f"{TRANSFER}.tick", "self.begin(target)",
           "self._server.takes_writes", protocol=RARE, stack=200),
+    Place("pin: its voter was removed", "ledger.state.pinned_leader:PinnedLeader.among", "return",
+          "voter is None or voter.incarnation != self.incarnation", stack=RARE),
     Place("transfer: TimeoutNow is sent again", f"{TRANSFER}.heartbeat", "self.heard(self.to)",
           "self._holds_all(self.to)", protocol=200, stack=50),
     Place("transfer: a leader that steps down names its successor", f"{TRANSFER}.hand_to_anybody", "self._tell(",
