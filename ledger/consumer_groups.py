@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-import xxhash
-
 from ledger.errors import InvalidArgumentError, InvalidGroupNameError
 
 MAX_NAME_LENGTH = 63
@@ -37,13 +35,6 @@ _OF = "@"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
 _FREE_TEXT = 127
-
-
-def coordinator_shard(name: str, shards: int) -> int:
-    """Return the shard that coordinates the consumer group. `shards` is the number of shards that coordinate consumer
-    groups: shard 0 to shard `shards` - 1.
-    """
-    return xxhash.xxh3_64_intdigest(name.encode()) % shards
 
 
 def validate_group_name(name: str) -> None:

@@ -221,6 +221,14 @@ class UnknownMemberError(LedgerError):
     code = "UNKNOWN_MEMBER"
 
 
+class CoordinatedElsewhereError(UnknownMemberError):
+    """Another shard coordinates the consumer group. A group consumer that receives this error asks shard 0 where, and
+    joins there by itself.
+    """
+
+    code = "COORDINATED_ELSEWHERE"
+
+
 class DeserializationError(LedgerError):
     """The `deserializer` of a consumer raised an exception, which is the cause of this error, for the message at
     `offset` of `queue` of `topic`. Until seek() moves the consumer to another offset, each read raises the error.
@@ -541,6 +549,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     DuplicateForgottenError,
     InvalidGroupNameError,
     UnknownMemberError,
+    CoordinatedElsewhereError,
     ConsumerFencedError,
     GroupConflictError,
     GroupFullError,

@@ -158,6 +158,8 @@ class BrokerReplica:
         self._unacknowledged_log = RareLog(log, monotonic_s)
         # Returns the type of a topic. The node sets it to ask its replica of shard 0, which alone knows the types.
         self.type_of_topic: Callable[[int], TopicType] = lambda _: TopicType.MIXED
+        # Returns this node's replica of shard 0, or None before it has started. The node sets it.
+        self.find_first: Callable[[], BrokerReplica | None] = lambda: None
         # Why this node refuses new data: its disk has no room. Empty if it accepts data.
         self.no_room = ""
         # Why this start built state and indexes anew from the log, although there was a checkpoint; else empty.

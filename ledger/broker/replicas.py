@@ -26,6 +26,7 @@ class Replicas:
 
     def add(self, replica: BrokerReplica) -> None:
         replica.type_of_topic = self._type_of_topic
+        replica.find_first = lambda: self.first
         # A new dict: a task may be waiting in the middle of an iteration over the old one.
         self._by_shard = dict(sorted({**self._by_shard, replica.shard: replica}.items()))
 

@@ -27,6 +27,7 @@ from ledger.state.commands import (
     BeginReplicaMove,
     CancelTimed,
     ChangeLeases,
+    CloseGroup,
     Command,
     CommitTransaction,
     ConfirmHalves,
@@ -40,9 +41,11 @@ from ledger.state.commands import (
     EndReplicaMove,
     GrantRules,
     HoldLog,
+    HostGroup,
     OpenTopic,
     PausePlacement,
     PinLeader,
+    PlaceCoordinator,
     PlacementCommand,
     RemoveUser,
     RevokeRules,
@@ -53,6 +56,7 @@ from ledger.state.commands import (
     SettleTimed,
     TopicOpened,
 )
+from ledger.state.coordinator_table import MAX_NUMBER
 from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
 from ledger.state.lease_table import MAX_LEASE_TIME_MS, LeaseChange
 from ledger.state.placement_table import MAX_REPLICAS
@@ -110,10 +114,15 @@ def check_command(command: Command, shard: int) -> None:
             | RevokeRules()
             | DelegateToken()
             | SetRocketmqSecret()
+            | PlaceCoordinator()
         ) if shard != TOPICS_SHARD:
             raise InvalidArgumentError(
                 f"{type(command).__name__} is for shard {TOPICS_SHARD}, and not for shard {shard}: send it to the "
                 f"leader of shard {TOPICS_SHARD}."
+            )
+        case HostGroup() | CloseGroup() if shard == TOPICS_SHARD:
+            raise InvalidArgumentError(
+                f"{type(command).__name__} is for the other shards: shard {TOPICS_SHARD} places coordinators."
             )
         case OpenTopic() if shard == TOPICS_SHARD:
             raise InvalidArgumentError(
@@ -155,6 +164,15 @@ def check_values(command: Command) -> None:
             _check_founders(nodes, incarnations)
         case SetReplicas() | DrainNode() | EndDrain() | BeginReplicaMove() | EndReplicaMove():
             _check_placement(command)
+        case PlaceCoordinator(consumer_group, number):
+            validate_group_name(consumer_group)
+            _check_shards((number,))
+        case HostGroup(consumer_group, number) | CloseGroup(consumer_group, number):
+            validate_group_name(consumer_group)
+            if not 1 <= number <= MAX_NUMBER:
+                raise InvalidArgumentError(
+                    f"No coordinator can have the number {number}: numbers are 1 to {MAX_NUMBER}."
+                )
         case PinLeader(node, incarnation):
             _check_founders((node,), (incarnation,))
         case HoldLog(name, ttl_ms):

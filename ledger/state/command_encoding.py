@@ -24,6 +24,7 @@ from ledger.state.commands import (
     ChangeLeases,
     ClaimedQueue,
     ClaimQueues,
+    CloseGroup,
     Command,
     CommitTransaction,
     ConfirmHalves,
@@ -39,11 +40,13 @@ from ledger.state.commands import (
     ForgetHolds,
     GrantRules,
     HoldLog,
+    HostGroup,
     JoinConsumerGroup,
     LeaveConsumerGroup,
     OpenTopic,
     PausePlacement,
     PinLeader,
+    PlaceCoordinator,
     QueueEpoch,
     QueueLeases,
     QueueTarget,
@@ -118,6 +121,7 @@ def _joining_to_wire(command: JoinConsumerGroup) -> command_pb2.JoinConsumerGrou
         ],
         configured=_refs_to_wire(member.configured),
         rooms=[command_pb2.ShardRoom(shard=shard, room=room) for shard, room in command.rooms],
+        number=command.number,
     )
 
 
@@ -131,7 +135,7 @@ def _joining_from_wire(wire: command_pb2.JoinConsumerGroup) -> JoinConsumerGroup
         _refs_from_wire(wire.configured),
     )
     rooms = tuple((each.shard, each.room) for each in wire.rooms)
-    return JoinConsumerGroup(wire.consumer_group, wire.strategy, member, rooms)
+    return JoinConsumerGroup(wire.consumer_group, wire.strategy, member, rooms, wire.number)
 
 
 def _assignment_to_wire(command: AssignQueues) -> command_pb2.AssignQueues:
@@ -353,6 +357,24 @@ _KINDS = (
         "renew_queues",
         lambda it: command_pb2.RenewQueues(consumer_group=it.consumer_group, queues=_refs_to_wire(it.queues)),
         lambda wire: RenewQueues(wire.consumer_group, _refs_from_wire(wire.queues)),
+    ),
+    _Kind(
+        PlaceCoordinator,
+        "place_coordinator",
+        lambda it: command_pb2.PlaceCoordinator(consumer_group=it.consumer_group, shard=it.shard, only_new=it.only_new),
+        lambda wire: PlaceCoordinator(wire.consumer_group, wire.shard, wire.only_new),
+    ),
+    _Kind(
+        HostGroup,
+        "host_group",
+        lambda it: command_pb2.HostGroup(consumer_group=it.consumer_group, number=it.number, placed_at=it.placed_at),
+        lambda wire: HostGroup(wire.consumer_group, wire.number, wire.placed_at),
+    ),
+    _Kind(
+        CloseGroup,
+        "close_group",
+        lambda it: command_pb2.CloseGroup(consumer_group=it.consumer_group, number=it.number),
+        lambda wire: CloseGroup(wire.consumer_group, wire.number),
     ),
     _Kind(
         ClaimQueues,

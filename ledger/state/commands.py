@@ -197,6 +197,8 @@ class JoinConsumerGroup:
     strategy: str
     member: MemberDetails
     rooms: tuple[tuple[int, str], ...] = ()
+    # The number under which the leader coordinates the group (coordinator_table.py).
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,34 @@ class RenewQueues:
 
     consumer_group: str
     queues: tuple[TopicQueueId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCoordinator:
+    """Let a shard coordinate a consumer group (only in shard 0). With `only_new`, a group that has a place or members
+    stays where it is."""
+
+    consumer_group: str
+    shard: int
+    only_new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroup:
+    """Note that this shard coordinates a consumer group under this number. `placed_at` is the index of the entry of
+    shard 0 that gave the number."""
+
+    consumer_group: str
+    number: int
+    placed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseGroup:
+    """Remove the members of a consumer group that this shard coordinated under this number, and does not any more."""
+
+    consumer_group: str
+    number: int
 
 
 # -- progress of consumer groups, in the shard of the queue
@@ -481,6 +511,7 @@ PlacementCommand = (
     SetReplicas | PausePlacement | BalanceReplicas | DrainNode | EndDrain | BeginReplicaMove | EndReplicaMove
 )
 GroupCommand = JoinConsumerGroup | LeaveConsumerGroup | AssignQueues | ReleaseQueues | RenewQueues
+CoordinatorCommand = PlaceCoordinator | HostGroup | CloseGroup
 ProgressCommand = ClaimQueues | AcknowledgeOffsets | ResetOffsets | ForgetConsumerGroup
 AccessCommand = (
     BeginAccess | AddUser | RotateUser | RemoveUser | GrantRules | RevokeRules | DelegateToken | SetRocketmqSecret
@@ -493,6 +524,7 @@ Command = (
     | LogCommand
     | PlacementCommand
     | GroupCommand
+    | CoordinatorCommand
     | ProgressCommand
     | AccessCommand
     | TimedCommand

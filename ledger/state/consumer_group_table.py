@@ -7,12 +7,13 @@
 If the target of a queue is not its owner, the owner keeps the queue until the owner releases the queue, leaves, or
 is removed because it sent no heartbeat for too long. When the owner no longer has the queue, the target becomes the
 owner of the queue, with a new epoch. A queue never has two owners at a time. The shard of the queue fences late
-requests of an earlier owner (`progress_table`). Generations, epochs and versions are indexes of log entries, so
-they always rise. This is why the table does not have to store consumer groups without members."""
+requests of an earlier owner (`progress_table`). Generations, epochs and versions are indexes of log entries, above the
+floor of the coordinator (`coordinator_table`), so they always rise. This is why the table does not have to store
+consumer groups without members."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -107,7 +108,7 @@ class ConsumerGroup:
         owned = ((queue, self.shares[queue]) for queue in sorted(self.members[member].owned))
         return [OwnedQueue(queue, share.epoch, share.target != member) for queue, share in owned]
 
-    # -- changes; `index` is the index of the entry that makes the change
+    # -- changes; `index` is the index of the entry that makes the change, above the floor of the coordinator
 
     def join(self, strategy: str, details: MemberDetails, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
         """Add a member, or change its details. Returns True if the consumer group changed."""
@@ -262,10 +263,14 @@ class ConsumerGroupTable:
             del self._groups[name]
         return left
 
-    def forget_topic(self, topic_id: int, index: int) -> None:
-        """Remove a deleted topic from all consumer groups."""
+    def remove(self, name: str) -> bool:
+        """Remove a consumer group with its members. Returns True if it had members."""
+        return self._groups.pop(name, None) is not None
+
+    def forget_topic(self, topic_id: int, version: Callable[[str], int]) -> None:
+        """Remove a deleted topic from all consumer groups. `version(name)` is that of a group after this entry."""
         for group in self._groups.values():
-            group.forget_topic(topic_id, index)
+            group.forget_topic(topic_id, version(group.name))
 
     def _check(self, group: ConsumerGroup, strategy: str, details: MemberDetails) -> None:
         others = len(group.members) - (details.member in group.members)

@@ -19,7 +19,13 @@ from ledger.consumer_groups import (
     validate_member,
     validate_room,
 )
-from ledger.errors import GroupNotEmptyError, InvalidArgumentError, LedgerError, UnknownMemberError
+from ledger.errors import (
+    CoordinatedElsewhereError,
+    GroupNotEmptyError,
+    InvalidArgumentError,
+    LedgerError,
+    UnknownMemberError,
+)
 from ledger.state.commands import (
     AcknowledgedOffset,
     AcknowledgeOffsets,
@@ -165,10 +171,11 @@ class Consumption:
         check_has_no_members(self.groups, consumer_group)
         return self.progress.forget(consumer_group)
 
-    def forget_topic(self, topic_id: int, index: int) -> None:
-        """Remove every subscription, assignment and progress of a deleted topic."""
+    def forget_topic(self, topic_id: int, version: Callable[[str], int]) -> None:
+        """Remove every subscription, assignment and progress of a deleted topic. `version(name)` is that of a consumer
+        group after this entry."""
         self.progress.forget_topic(topic_id)
-        self.groups.forget_topic(topic_id, index)
+        self.groups.forget_topic(topic_id, version)
 
 
 def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> None:
@@ -184,6 +191,16 @@ def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
     return UnknownMemberError(
         f"Consumer group {consumer_group!r} has no member {member!r}: the member was silent for "
         "longer than its session timeout. A consumer joins again by itself."
+    )
+
+
+def elsewhere(consumer_group: str, shard: int | None) -> CoordinatedElsewhereError:
+    """Return the error for a request to a shard that does not coordinate the group. `shard` coordinates it; None: the
+    shard is not known here."""
+    where = "another shard" if shard is None else f"shard {shard}"
+    return CoordinatedElsewhereError(
+        f"Consumer group {consumer_group!r} is coordinated in {where}. Clients of this version find it by themselves; "
+        "upgrade older ones."
     )
 
 

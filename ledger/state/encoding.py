@@ -29,6 +29,7 @@ All numbers are little-endian, and there are no gaps between the fields.
     message ids      number of records; the records (message_ids.py); from version 11 on      in the order of the log
     placement        bytes that follow; encoded by placement_table.py; from version 12 on
     pinned leader    node, incarnation; 0 and zeros without a pin; from version 12 on
+    coordinators     bytes that follow; encoded by coordinator_table.py; from version 12 on
     crc              CRC32C of all before it
 
 Equal states have equal bytes, because the order of all fields is fixed and the bytes contain only data that is equal
@@ -50,6 +51,7 @@ from ledger.state.access_encoding import decode_access, encode_access
 from ledger.state.access_table import AccessTable
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
+from ledger.state.coordinator_table import CoordinatorTable
 from ledger.state.feature_levels import ACCESS_CONTROL, LATEST_LEVEL, PLACEMENT, TIMED, TOPIC_TYPES, TRANSACTIONS
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.lease_encoding import decode_leases, encode_leases
@@ -105,6 +107,7 @@ class StateParts(NamedTuple):
     message_ids: MessageIds
     placement: PlacementTable
     pinned_leader: PinnedLeader | None
+    coordinators: CoordinatorTable
 
 
 def encode_state(state: StateParts) -> bytes:
@@ -144,6 +147,8 @@ def encode_state(state: StateParts) -> bytes:
         placed = state.placement.encode()
         parts += (_COUNT.pack(len(placed)), placed)
         parts.append(_PIN.pack(*(state.pinned_leader or (0, b""))))
+        coordinated = state.coordinators.encode()
+        parts += (_COUNT.pack(len(coordinated)), coordinated)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -257,6 +262,7 @@ class _Reader:
             message_ids = self._message_ids()
         placement = self._placement() if self._version >= VERSION else PlacementTable()
         pinned_leader = self._pinned_leader() if self._version >= VERSION else None
+        coordinators = self._coordinators() if self._version >= VERSION else CoordinatorTable()
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(
                 f"A snapshot of the state has {len(self._data)} bytes, but its content ends at {self._at}."
@@ -276,11 +282,16 @@ class _Reader:
             message_ids,
             placement,
             pinned_leader,
+            coordinators,
         )
 
     def _access(self) -> AccessTable:
         (size,) = next(self._each(_COUNT, 1))
         return decode_access(self._take(size))
+
+    def _coordinators(self) -> CoordinatorTable:
+        (size,) = next(self._each(_COUNT, 1))
+        return CoordinatorTable.decode(self._take(size))
 
     def _pinned_leader(self) -> PinnedLeader | None:
         ((node, incarnation),) = _PIN.iter_unpack(self._take(_PIN.size))

@@ -16,7 +16,8 @@ Two programs of different versions must compute the same state from the same ent
        messages with look-up keys: batches with the column LOOK_UP_KEYS
     5  calls that a node makes for a user; types of topics; messages with ids: batches with the column MESSAGE_IDS
     6  the placement of replicas: how many replicas a shard shall have, drains and moves, in shard 0;
-       pinned leaders: the commands PinLeader and UnpinLeader
+       pinned leaders: the commands PinLeader and UnpinLeader;
+       coordinators of consumer groups in all shards: the commands PlaceCoordinator, HostGroup and CloseGroup
 
 A program that finds a level or a command that it does not know cannot compute the state any further. Its replica then
 stops applying entries, and the node stays up (`raft.errors.CannotApplyError`).
@@ -50,3 +51,5 @@ MESSAGE_IDS = 5
 PLACEMENT = 6
 # From this level on, `State` has a pinned leader (pinned_leader.py).
 PINNED_LEADERS = 6
+# From this level on, `State` has the places of coordinators of consumer groups (coordinator_table.py).
+PLACED_COORDINATORS = 6

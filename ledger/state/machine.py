@@ -31,9 +31,11 @@ from ledger.state.commands import (
     CancelTimed,
     ChangeLeases,
     ClaimQueues,
+    CloseGroup,
     Command,
     CommitTransaction,
     ConfirmHalves,
+    CoordinatorCommand,
     CountUnknown,
     CreateConsumerGroup,
     CreateTopic,
@@ -47,12 +49,14 @@ from ledger.state.commands import (
     GrantRules,
     GroupCommand,
     HoldLog,
+    HostGroup,
     JoinConsumerGroup,
     LeaveConsumerGroup,
     LogCommand,
     OpenTopic,
     PausePlacement,
     PinLeader,
+    PlaceCoordinator,
     PlacementCommand,
     ProgressCommand,
     RaiseFeatureLevel,
@@ -75,7 +79,8 @@ from ledger.state.commands import (
     UnpinLeader,
 )
 from ledger.state.consumer_group_table import TopicQueueId
-from ledger.state.consumption import Consumption, QueueResults
+from ledger.state.consumption import Consumption, QueueResults, elsewhere
+from ledger.state.coordinator_table import CoordinatorPlace, CoordinatorTable
 from ledger.state.encoding import StateParts, decode_state, encode_state
 from ledger.state.feature_levels import (
     ACCESS_CONTROL,
@@ -83,6 +88,7 @@ from ledger.state.feature_levels import (
     LATEST_LEVEL,
     MESSAGE_IDS,
     PINNED_LEADERS,
+    PLACED_COORDINATORS,
     PLACEMENT,
     SHARED_GROUPS,
     TIMED,
@@ -99,12 +105,12 @@ from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.shard_table import ShardTable
-from ledger.state.shared_groups import SharedGroups
+from ledger.state.shared_groups import SharedGroups, is_queue_group
 from ledger.state.timed_table import TimedCursor, TimedTable, UndeliveredMessages
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.state.transaction_table import HERE, HalfBatch, TransactionTable
 from ledger.timed import TIMED_TOPIC
-from ledger.topics import TopicType, validate_queue_count, validate_stored_name
+from ledger.topics import TOPICS_SHARD, TopicType, validate_queue_count, validate_stored_name
 from ledger.transactions import HALF_TOPIC, TransactionOutcome
 
 
@@ -175,6 +181,7 @@ CommandResult = (
     | QueueResults
     | tuple[bool, ...]
     | GroupMode
+    | CoordinatorPlace
     | LeaseResults
     | bool
     | int
@@ -206,6 +213,7 @@ class State:
         self.placement = PlacementTable()
         # The voter that an operator wants to lead this shard; None: no voter is pinned.
         self.pinned_leader: PinnedLeader | None = None
+        self.coordinators = CoordinatorTable()
         # The rules by which this state applies entries (feature_levels.py).
         self.feature_level = 0
         # Queues that have had messages: (topic id, queue) -> offset of the next message, > 0.
@@ -435,6 +443,7 @@ class State:
             self.message_ids,
             self.placement,
             self.pinned_leader,
+            self.coordinators,
         )
         return encode_state(parts)
 
@@ -451,6 +460,7 @@ class State:
         state.message_ids = parts.message_ids
         state.placement = parts.placement
         state.pinned_leader = parts.pinned_leader
+        state.coordinators = parts.coordinators
         return state
 
     def _apply(self, command: Command, now_ms: int, index: int) -> CommandResult:
@@ -485,6 +495,8 @@ class State:
                 return self._apply_to_placement(command, now_ms)
             case JoinConsumerGroup() | LeaveConsumerGroup() | AssignQueues() | ReleaseQueues() | RenewQueues():
                 return self._apply_to_group(command, index)
+            case PlaceCoordinator() | HostGroup() | CloseGroup():
+                return self._apply_to_coordinators(command, index)
             case ClaimQueues() | AcknowledgeOffsets() | ResetOffsets() | ForgetConsumerGroup():
                 return self._apply_to_progress(command, index)
             case SettleTimed() | CancelTimed():
@@ -544,7 +556,9 @@ class State:
     def _apply_to_shared(self, command: SharedCommand, index: int) -> GroupMode | LeaseResults:
         self.require_shared_groups()
         match command:
-            case CreateConsumerGroup():
+            case CreateConsumerGroup(mode):
+                if mode.is_shared and self.coordinators.get(mode.consumer_group) is not None:
+                    raise is_queue_group(mode.consumer_group)
                 return self.shared.create(command, self.consumption, index)
             case ChangeLeases():
                 return self.shared.change(command, self.consumption, self._end_of, index=index)
@@ -629,11 +643,62 @@ class State:
                 return self.placement.end(shard)
         return None
 
+    def require_coordinators(self) -> None:
+        """Raise InvalidArgumentError if coordinators have no places, because the feature level of this shard is too
+        low."""
+        if self.feature_level < PLACED_COORDINATORS:
+            raise InvalidArgumentError(
+                f"This shard has feature level {self.feature_level}, and coordinators in other shards need level "
+                f"{PLACED_COORDINATORS}: some nodes run an older version, upgrade them (`ledgermq cluster info`)."
+            )
+
+    def _apply_to_coordinators(self, command: CoordinatorCommand, index: int) -> CoordinatorPlace | bool | None:
+        self.require_coordinators()
+        coordinators, groups = self.coordinators, self.consumption.groups
+        match command:
+            case PlaceCoordinator(name, shard, only_new):
+                return self._place_coordinator(name, shard, index, only_new=only_new)
+            case HostGroup(name, number, placed_at):
+                self.shared.check_queue_group(name)
+                # Members under an earlier number have epochs that are too low.
+                return coordinators.host(name, number, placed_at) and (groups.remove(name) or True)
+            case CloseGroup(name, number):
+                return coordinators.close(name, number) and groups.remove(name)
+
+    def _place_coordinator(self, name: str, shard: int, index: int, *, only_new: bool) -> CoordinatorPlace | None:
+        """Apply `PlaceCoordinator`. Return the place of the group; None: it has members in shard 0 and stays there."""
+        known, groups = self.coordinators.get(name), self.consumption.groups
+        if known is not None and (only_new or known.shard == shard):
+            return known
+        if only_new and groups.get(name) is not None:
+            return None
+        self._check_shards((shard,))
+        self.shared.check_queue_group(name)
+        place = self.coordinators.place(name, shard, index)
+        if shard != TOPICS_SHARD:
+            groups.remove(name)
+        return place
+
+    def check_coordinates(self, command: JoinConsumerGroup) -> None:
+        """Raise CoordinatedElsewhereError if this shard does not coordinate the group under the number that the leader
+        saw when it proposed the command."""
+        if self.feature_level < PLACED_COORDINATORS:
+            return
+        name, place = command.consumer_group, self.coordinators.get(command.consumer_group)
+        is_elsewhere = place is not None and place.shard != TOPICS_SHARD
+        if is_elsewhere or command.number != self.coordinators.number(name):
+            raise elsewhere(name, place.shard if place is not None and is_elsewhere else None)
+
     def _apply_to_group(self, command: GroupCommand, index: int) -> bool:
+        hosted = self.coordinators.hosted(command.consumer_group)
+        index += self.coordinators.floor(command.consumer_group)
         match command:
             case JoinConsumerGroup():
                 self.shared.modes.check_queue_group(command.consumer_group)
-                return self.consumption.join(command, index, self.topics.was_deleted)
+                self.check_coordinates(command)
+                # Only shard 0 knows which topics were deleted.
+                was_deleted = self.topics.was_deleted if hosted is None else _nothing_was_deleted
+                return self.consumption.join(command, index, was_deleted)
             case LeaveConsumerGroup():
                 return self.consumption.leave(command, index)
             case AssignQueues():
@@ -655,6 +720,7 @@ class State:
                 return self.consumption.reset(command, self._end_of) if results is None else results
             case ForgetConsumerGroup(consumer_group):
                 forgotten = self.consumption.forget(consumer_group)
+                self.coordinators.forget(consumer_group)
                 return forgotten + self.shared.forget(consumer_group)
 
     def _apply_to_access(self, command: AccessCommand, now_ms: int, index: int) -> int | None:
@@ -700,7 +766,7 @@ class State:
         for queue in range(topic.queues):
             self._next_offsets.pop((topic_id, queue), None)
         self.producers.forget_topic(topic_id)
-        self.consumption.forget_topic(topic_id, index)
+        self.consumption.forget_topic(topic_id, lambda name: index + self.coordinators.floor(name))
         self.transactions.forget_topic(topic_id, now_ms)
         self.shared.leases.forget_topic(topic_id)
         return DeletedTopic(topic)
@@ -726,3 +792,8 @@ class State:
         for shard in shards:
             if shard not in self.shards:
                 raise InvalidArgumentError(f"There is no shard {shard}: the last shard is {self.shards.numbers[-1]}.")
+
+
+def _nothing_was_deleted(_: int) -> bool:
+    """Return False for each topic, in a shard that does not know which topics were deleted."""
+    return False

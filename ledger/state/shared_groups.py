@@ -26,7 +26,7 @@ class SharedGroups:
         has members or progress of the other mode in this shard, and GroupFullError."""
         mode, name = wanted.mode, wanted.mode.consumer_group
         if mode.is_shared and (consumption.groups.get(name) is not None or consumption.progress.of(name)):
-            raise _is_queue_group(name)
+            raise is_queue_group(name)
         if not mode.is_shared:
             self.check_queue_group(name)
         return self.modes.create(replace(mode, created=index))
@@ -49,7 +49,7 @@ class SharedGroups:
             try:
                 end = end_of(*queue)
                 if consumption.progress.get(ConsumedQueue(name, *queue)) is not None:
-                    raise _is_queue_group(name)
+                    raise is_queue_group(name)
                 window = self.leases.open(name, each.created, queue, min(each.start_offset, end))
             except LedgerError as refusal:
                 return refusal
@@ -91,7 +91,8 @@ def _check_end(consumer_group: str, queue: TopicQueueId, offset: int, end: int) 
         )
 
 
-def _is_queue_group(consumer_group: str) -> GroupConflictError:
+def is_queue_group(consumer_group: str) -> GroupConflictError:
+    """Return the error for a shared group with the name of a queue group."""
     return GroupConflictError(
         f"Consumer group {consumer_group!r} is a queue group: its members own queues. Delete the group first "
         "(`ledgermq group delete`), or choose another name for a shared group."

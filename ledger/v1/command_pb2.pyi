@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "raise_feature_level", "pin_leader", "unpin_leader", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases", "set_replicas", "pause_placement", "drain_node", "end_drain", "begin_replica_move", "end_replica_move", "balance_replicas")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues", "place_coordinator", "host_group", "close_group", "raise_feature_level", "pin_leader", "unpin_leader", "begin_access", "add_user", "rotate_user", "remove_user", "grant_rules", "revoke_rules", "delegate_token", "set_rocketmq_secret", "settle_timed", "cancel_timed", "commit_transaction", "roll_back_halves", "confirm_halves", "count_unknown", "create_consumer_group", "change_leases", "set_replicas", "pause_placement", "drain_node", "end_drain", "begin_replica_move", "end_replica_move", "balance_replicas")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,9 @@ class Command(_message.Message):
     RESET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     FORGET_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     RENEW_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    PLACE_COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    HOST_GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_GROUP_FIELD_NUMBER: _ClassVar[int]
     RAISE_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     PIN_LEADER_FIELD_NUMBER: _ClassVar[int]
     UNPIN_LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +73,9 @@ class Command(_message.Message):
     reset_offsets: ResetOffsets
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
+    place_coordinator: PlaceCoordinator
+    host_group: HostGroup
+    close_group: CloseGroup
     raise_feature_level: RaiseFeatureLevel
     pin_leader: PinLeader
     unpin_leader: UnpinLeader
@@ -96,7 +102,7 @@ class Command(_message.Message):
     begin_replica_move: BeginReplicaMove
     end_replica_move: EndReplicaMove
     balance_replicas: BalanceReplicas
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., pin_leader: _Optional[_Union[PinLeader, _Mapping]] = ..., unpin_leader: _Optional[_Union[UnpinLeader, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ..., set_replicas: _Optional[_Union[SetReplicas, _Mapping]] = ..., pause_placement: _Optional[_Union[PausePlacement, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., end_drain: _Optional[_Union[EndDrain, _Mapping]] = ..., begin_replica_move: _Optional[_Union[BeginReplicaMove, _Mapping]] = ..., end_replica_move: _Optional[_Union[EndReplicaMove, _Mapping]] = ..., balance_replicas: _Optional[_Union[BalanceReplicas, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ..., place_coordinator: _Optional[_Union[PlaceCoordinator, _Mapping]] = ..., host_group: _Optional[_Union[HostGroup, _Mapping]] = ..., close_group: _Optional[_Union[CloseGroup, _Mapping]] = ..., raise_feature_level: _Optional[_Union[RaiseFeatureLevel, _Mapping]] = ..., pin_leader: _Optional[_Union[PinLeader, _Mapping]] = ..., unpin_leader: _Optional[_Union[UnpinLeader, _Mapping]] = ..., begin_access: _Optional[_Union[BeginAccess, _Mapping]] = ..., add_user: _Optional[_Union[AddUser, _Mapping]] = ..., rotate_user: _Optional[_Union[RotateUser, _Mapping]] = ..., remove_user: _Optional[_Union[RemoveUser, _Mapping]] = ..., grant_rules: _Optional[_Union[GrantRules, _Mapping]] = ..., revoke_rules: _Optional[_Union[RevokeRules, _Mapping]] = ..., delegate_token: _Optional[_Union[DelegateToken, _Mapping]] = ..., set_rocketmq_secret: _Optional[_Union[SetRocketmqSecret, _Mapping]] = ..., settle_timed: _Optional[_Union[SettleTimed, _Mapping]] = ..., cancel_timed: _Optional[_Union[CancelTimed, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., roll_back_halves: _Optional[_Union[RollBackHalves, _Mapping]] = ..., confirm_halves: _Optional[_Union[ConfirmHalves, _Mapping]] = ..., count_unknown: _Optional[_Union[CountUnknown, _Mapping]] = ..., create_consumer_group: _Optional[_Union[CreateConsumerGroup, _Mapping]] = ..., change_leases: _Optional[_Union[ChangeLeases, _Mapping]] = ..., set_replicas: _Optional[_Union[SetReplicas, _Mapping]] = ..., pause_placement: _Optional[_Union[PausePlacement, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., end_drain: _Optional[_Union[EndDrain, _Mapping]] = ..., begin_replica_move: _Optional[_Union[BeginReplicaMove, _Mapping]] = ..., end_replica_move: _Optional[_Union[EndReplicaMove, _Mapping]] = ..., balance_replicas: _Optional[_Union[BalanceReplicas, _Mapping]] = ...) -> None: ...
 
 class RaiseFeatureLevel(_message.Message):
     __slots__ = ("level",)
@@ -243,7 +249,7 @@ class ForgetHolds(_message.Message):
     def __init__(self) -> None: ...
 
 class JoinConsumerGroup(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "rooms")
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "rooms", "number")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -253,6 +259,7 @@ class JoinConsumerGroup(_message.Message):
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     ROOMS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     member: str
     client_id: str
@@ -262,7 +269,8 @@ class JoinConsumerGroup(_message.Message):
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
     configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
     rooms: _containers.RepeatedCompositeFieldContainer[ShardRoom]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[ShardRoom, _Mapping]]] = ...) -> None: ...
+    number: int
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[ShardRoom, _Mapping]]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class ShardRoom(_message.Message):
     __slots__ = ("shard", "room")
@@ -411,6 +419,34 @@ class RenewQueues(_message.Message):
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueRef]
     def __init__(self, consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
+
+class PlaceCoordinator(_message.Message):
+    __slots__ = ("consumer_group", "shard", "only_new")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    ONLY_NEW_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    shard: int
+    only_new: bool
+    def __init__(self, consumer_group: _Optional[str] = ..., shard: _Optional[int] = ..., only_new: _Optional[bool] = ...) -> None: ...
+
+class HostGroup(_message.Message):
+    __slots__ = ("consumer_group", "number", "placed_at")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PLACED_AT_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    number: int
+    placed_at: int
+    def __init__(self, consumer_group: _Optional[str] = ..., number: _Optional[int] = ..., placed_at: _Optional[int] = ...) -> None: ...
+
+class CloseGroup(_message.Message):
+    __slots__ = ("consumer_group", "number")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    number: int
+    def __init__(self, consumer_group: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class BeginAccess(_message.Message):
     __slots__ = ("name", "verifier", "salt_key")

@@ -26,55 +26,59 @@ from ledger.v1 import consumer_group_pb2 as ledger_dot_v1_dot_consumer__group__p
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)ledger/v1/consumer_group_operations.proto\x12\tledger.v1\x1a\x1eledger/v1/consumer_group.proto\x1a\x15ledger/v1/error.proto\"*\n\x19ListConsumerGroupsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"\x87\x01\n\x1aListConsumerGroupsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x38\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32\x1f.ledger.v1.ConsumerGroupSummary\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\"\xc5\x01\n\x14\x43onsumerGroupSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0e\n\x06queues\x18\x04 \x01(\r\x12\x14\n\x0clag_messages\x18\x05 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\x06 \x01(\x03\x12\x16\n\x0eretry_messages\x18\x07 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x08 \x01(\x04\x12\x0e\n\x06shared\x18\t \x01(\x08\"g\n\x1a\x43reateConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\"\n\x04mode\x18\x03 \x01(\x0b\x32\x14.ledger.v1.GroupMode\">\n\x1b\x43reateConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"A\n\tGroupMode\x12\x0e\n\x06shared\x18\x01 \x01(\x08\x12\x0e\n\x06\x62y_key\x18\x02 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x03 \x01(\r\"E\n\x1c\x44\x65scribeConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"\xad\x02\n\x1d\x44\x65scribeConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x13\n\x0brebalancing\x18\x03 \x01(\x08\x12\'\n\x07members\x18\x04 \x03(\x0b\x32\x16.ledger.v1.GroupMember\x12%\n\x06shares\x18\x05 \x03(\x0b\x32\x15.ledger.v1.QueueShare\x12(\n\x06queues\x18\x06 \x03(\x0b\x32\x18.ledger.v1.ConsumedQueue\x12\x0e\n\x06now_ms\x18\x07 \x01(\x03\x12\"\n\x04mode\x18\x08 \x01(\x0b\x32\x14.ledger.v1.GroupMode\x12\x16\n\x0eshared_members\x18\t \x01(\r\"Z\n\x0bGroupMember\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\"[\n\nQueueShare\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\xe4\x01\n\rConsumedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07settled\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x14\n\x0clag_messages\x18\x08 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\t \x01(\x03\x12(\n\x06leases\x18\n \x01(\x0b\x32\x18.ledger.v1.LeasesOfQueue\"n\n\rLeasesOfQueue\x12\x0e\n\x06leased\x18\x01 \x01(\r\x12\x0f\n\x07waiting\x18\x02 \x01(\r\x12\x0e\n\x06window\x18\x03 \x01(\r\x12\x15\n\rlease_left_ms\x18\x04 \x01(\r\x12\x15\n\rmost_attempts\x18\x05 \x01(\r\"c\n\x13ResetOffsetsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueReset\"=\n\nQueueReset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"7\n\x14ResetOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"b\n\x12RenewQueuesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"6\n\x13RenewQueuesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"C\n\x1a\x46orgetConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"N\n\x1b\x46orgetConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06queues\x18\x02 \x01(\r\".\n\x14\x46orgetRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"8\n\x15\x46orgetRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error2\xa7\x05\n\x17\x43onsumerGroupOperations\x12\x61\n\x12ListConsumerGroups\x12$.ledger.v1.ListConsumerGroupsRequest\x1a%.ledger.v1.ListConsumerGroupsResponse\x12\x64\n\x13\x43reateConsumerGroup\x12%.ledger.v1.CreateConsumerGroupRequest\x1a&.ledger.v1.CreateConsumerGroupResponse\x12j\n\x15\x44\x65scribeConsumerGroup\x12\'.ledger.v1.DescribeConsumerGroupRequest\x1a(.ledger.v1.DescribeConsumerGroupResponse\x12O\n\x0cResetOffsets\x12\x1e.ledger.v1.ResetOffsetsRequest\x1a\x1f.ledger.v1.ResetOffsetsResponse\x12L\n\x0bRenewQueues\x12\x1d.ledger.v1.RenewQueuesRequest\x1a\x1e.ledger.v1.RenewQueuesResponse\x12\x64\n\x13\x46orgetConsumerGroup\x12%.ledger.v1.ForgetConsumerGroupRequest\x1a&.ledger.v1.ForgetConsumerGroupResponse\x12R\n\rForgetRetries\x12\x1f.ledger.v1.ForgetRetriesRequest\x1a .ledger.v1.ForgetRetriesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)ledger/v1/consumer_group_operations.proto\x12\tledger.v1\x1a\x1eledger/v1/consumer_group.proto\x1a\x15ledger/v1/error.proto\"?\n\x16MoveCoordinatorRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\r\n\x05shard\x18\x02 \x01(\r\":\n\x17MoveCoordinatorResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"*\n\x19ListConsumerGroupsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\"\x87\x01\n\x1aListConsumerGroupsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x38\n\x0f\x63onsumer_groups\x18\x02 \x03(\x0b\x32\x1f.ledger.v1.ConsumerGroupSummary\x12\x0e\n\x06now_ms\x18\x03 \x01(\x03\"\xc5\x01\n\x14\x43onsumerGroupSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x01(\r\x12\x10\n\x08strategy\x18\x03 \x01(\t\x12\x0e\n\x06queues\x18\x04 \x01(\r\x12\x14\n\x0clag_messages\x18\x05 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\x06 \x01(\x03\x12\x16\n\x0eretry_messages\x18\x07 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x08 \x01(\x04\x12\x0e\n\x06shared\x18\t \x01(\x08\"g\n\x1a\x43reateConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\"\n\x04mode\x18\x03 \x01(\x0b\x32\x14.ledger.v1.GroupMode\">\n\x1b\x43reateConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"A\n\tGroupMode\x12\x0e\n\x06shared\x18\x01 \x01(\x08\x12\x0e\n\x06\x62y_key\x18\x02 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x03 \x01(\r\"E\n\x1c\x44\x65scribeConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"\xd7\x02\n\x1d\x44\x65scribeConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x13\n\x0brebalancing\x18\x03 \x01(\x08\x12\'\n\x07members\x18\x04 \x03(\x0b\x32\x16.ledger.v1.GroupMember\x12%\n\x06shares\x18\x05 \x03(\x0b\x32\x15.ledger.v1.QueueShare\x12(\n\x06queues\x18\x06 \x03(\x0b\x32\x18.ledger.v1.ConsumedQueue\x12\x0e\n\x06now_ms\x18\x07 \x01(\x03\x12\"\n\x04mode\x18\x08 \x01(\x0b\x32\x14.ledger.v1.GroupMode\x12\x16\n\x0eshared_members\x18\t \x01(\r\x12\x18\n\x0b\x63oordinator\x18\n \x01(\rH\x00\x88\x01\x01\x42\x0e\n\x0c_coordinator\"Z\n\x0bGroupMember\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\"[\n\nQueueShare\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\xe4\x01\n\rConsumedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07settled\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12\x14\n\x0clag_messages\x18\x08 \x01(\x04\x12\x18\n\x10waiting_since_ms\x18\t \x01(\x03\x12(\n\x06leases\x18\n \x01(\x0b\x32\x18.ledger.v1.LeasesOfQueue\"n\n\rLeasesOfQueue\x12\x0e\n\x06leased\x18\x01 \x01(\r\x12\x0f\n\x07waiting\x18\x02 \x01(\r\x12\x0e\n\x06window\x18\x03 \x01(\r\x12\x15\n\rlease_left_ms\x18\x04 \x01(\r\x12\x15\n\rmost_attempts\x18\x05 \x01(\r\"c\n\x13ResetOffsetsRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueReset\"=\n\nQueueReset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"7\n\x14ResetOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"b\n\x12RenewQueuesRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"6\n\x13RenewQueuesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"C\n\x1a\x46orgetConsumerGroupRequest\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\"N\n\x1b\x46orgetConsumerGroupResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06queues\x18\x02 \x01(\r\"@\n\x14\x46orgetRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x10\n\x08is_empty\x18\x02 \x01(\x08\"8\n\x15\x46orgetRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error2\x81\x06\n\x17\x43onsumerGroupOperations\x12\x61\n\x12ListConsumerGroups\x12$.ledger.v1.ListConsumerGroupsRequest\x1a%.ledger.v1.ListConsumerGroupsResponse\x12\x64\n\x13\x43reateConsumerGroup\x12%.ledger.v1.CreateConsumerGroupRequest\x1a&.ledger.v1.CreateConsumerGroupResponse\x12j\n\x15\x44\x65scribeConsumerGroup\x12\'.ledger.v1.DescribeConsumerGroupRequest\x1a(.ledger.v1.DescribeConsumerGroupResponse\x12O\n\x0cResetOffsets\x12\x1e.ledger.v1.ResetOffsetsRequest\x1a\x1f.ledger.v1.ResetOffsetsResponse\x12L\n\x0bRenewQueues\x12\x1d.ledger.v1.RenewQueuesRequest\x1a\x1e.ledger.v1.RenewQueuesResponse\x12X\n\x0fMoveCoordinator\x12!.ledger.v1.MoveCoordinatorRequest\x1a\".ledger.v1.MoveCoordinatorResponse\x12\x64\n\x13\x46orgetConsumerGroup\x12%.ledger.v1.ForgetConsumerGroupRequest\x1a&.ledger.v1.ForgetConsumerGroupResponse\x12R\n\rForgetRetries\x12\x1f.ledger.v1.ForgetRetriesRequest\x1a .ledger.v1.ForgetRetriesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.consumer_group_operations_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTCONSUMERGROUPSREQUEST']._serialized_start=111
-  _globals['_LISTCONSUMERGROUPSREQUEST']._serialized_end=153
-  _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_start=156
-  _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_end=291
-  _globals['_CONSUMERGROUPSUMMARY']._serialized_start=294
-  _globals['_CONSUMERGROUPSUMMARY']._serialized_end=491
-  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_start=493
-  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_end=596
-  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_start=598
-  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_end=660
-  _globals['_GROUPMODE']._serialized_start=662
-  _globals['_GROUPMODE']._serialized_end=727
-  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_start=729
-  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_end=798
-  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_start=801
-  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_end=1102
-  _globals['_GROUPMEMBER']._serialized_start=1104
-  _globals['_GROUPMEMBER']._serialized_end=1194
-  _globals['_QUEUESHARE']._serialized_start=1196
-  _globals['_QUEUESHARE']._serialized_end=1287
-  _globals['_CONSUMEDQUEUE']._serialized_start=1290
-  _globals['_CONSUMEDQUEUE']._serialized_end=1518
-  _globals['_LEASESOFQUEUE']._serialized_start=1520
-  _globals['_LEASESOFQUEUE']._serialized_end=1630
-  _globals['_RESETOFFSETSREQUEST']._serialized_start=1632
-  _globals['_RESETOFFSETSREQUEST']._serialized_end=1731
-  _globals['_QUEUERESET']._serialized_start=1733
-  _globals['_QUEUERESET']._serialized_end=1794
-  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1796
-  _globals['_RESETOFFSETSRESPONSE']._serialized_end=1851
-  _globals['_RENEWQUEUESREQUEST']._serialized_start=1853
-  _globals['_RENEWQUEUESREQUEST']._serialized_end=1951
-  _globals['_RENEWQUEUESRESPONSE']._serialized_start=1953
-  _globals['_RENEWQUEUESRESPONSE']._serialized_end=2007
-  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_start=2009
-  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_end=2076
-  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_start=2078
-  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_end=2156
-  _globals['_FORGETRETRIESREQUEST']._serialized_start=2158
-  _globals['_FORGETRETRIESREQUEST']._serialized_end=2204
-  _globals['_FORGETRETRIESRESPONSE']._serialized_start=2206
-  _globals['_FORGETRETRIESRESPONSE']._serialized_end=2262
-  _globals['_CONSUMERGROUPOPERATIONS']._serialized_start=2265
-  _globals['_CONSUMERGROUPOPERATIONS']._serialized_end=2944
+  _globals['_MOVECOORDINATORREQUEST']._serialized_start=111
+  _globals['_MOVECOORDINATORREQUEST']._serialized_end=174
+  _globals['_MOVECOORDINATORRESPONSE']._serialized_start=176
+  _globals['_MOVECOORDINATORRESPONSE']._serialized_end=234
+  _globals['_LISTCONSUMERGROUPSREQUEST']._serialized_start=236
+  _globals['_LISTCONSUMERGROUPSREQUEST']._serialized_end=278
+  _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_start=281
+  _globals['_LISTCONSUMERGROUPSRESPONSE']._serialized_end=416
+  _globals['_CONSUMERGROUPSUMMARY']._serialized_start=419
+  _globals['_CONSUMERGROUPSUMMARY']._serialized_end=616
+  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_start=618
+  _globals['_CREATECONSUMERGROUPREQUEST']._serialized_end=721
+  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_start=723
+  _globals['_CREATECONSUMERGROUPRESPONSE']._serialized_end=785
+  _globals['_GROUPMODE']._serialized_start=787
+  _globals['_GROUPMODE']._serialized_end=852
+  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_start=854
+  _globals['_DESCRIBECONSUMERGROUPREQUEST']._serialized_end=923
+  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_start=926
+  _globals['_DESCRIBECONSUMERGROUPRESPONSE']._serialized_end=1269
+  _globals['_GROUPMEMBER']._serialized_start=1271
+  _globals['_GROUPMEMBER']._serialized_end=1361
+  _globals['_QUEUESHARE']._serialized_start=1363
+  _globals['_QUEUESHARE']._serialized_end=1454
+  _globals['_CONSUMEDQUEUE']._serialized_start=1457
+  _globals['_CONSUMEDQUEUE']._serialized_end=1685
+  _globals['_LEASESOFQUEUE']._serialized_start=1687
+  _globals['_LEASESOFQUEUE']._serialized_end=1797
+  _globals['_RESETOFFSETSREQUEST']._serialized_start=1799
+  _globals['_RESETOFFSETSREQUEST']._serialized_end=1898
+  _globals['_QUEUERESET']._serialized_start=1900
+  _globals['_QUEUERESET']._serialized_end=1961
+  _globals['_RESETOFFSETSRESPONSE']._serialized_start=1963
+  _globals['_RESETOFFSETSRESPONSE']._serialized_end=2018
+  _globals['_RENEWQUEUESREQUEST']._serialized_start=2020
+  _globals['_RENEWQUEUESREQUEST']._serialized_end=2118
+  _globals['_RENEWQUEUESRESPONSE']._serialized_start=2120
+  _globals['_RENEWQUEUESRESPONSE']._serialized_end=2174
+  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_start=2176
+  _globals['_FORGETCONSUMERGROUPREQUEST']._serialized_end=2243
+  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_start=2245
+  _globals['_FORGETCONSUMERGROUPRESPONSE']._serialized_end=2323
+  _globals['_FORGETRETRIESREQUEST']._serialized_start=2325
+  _globals['_FORGETRETRIESREQUEST']._serialized_end=2389
+  _globals['_FORGETRETRIESRESPONSE']._serialized_start=2391
+  _globals['_FORGETRETRIESRESPONSE']._serialized_end=2447
+  _globals['_CONSUMERGROUPOPERATIONS']._serialized_start=2450
+  _globals['_CONSUMERGROUPOPERATIONS']._serialized_end=3219
 # @@protoc_insertion_point(module_scope)

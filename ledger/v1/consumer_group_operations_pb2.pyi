@@ -8,6 +8,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class MoveCoordinatorRequest(_message.Message):
+    __slots__ = ("consumer_group", "shard")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    shard: int
+    def __init__(self, consumer_group: _Optional[str] = ..., shard: _Optional[int] = ...) -> None: ...
+
+class MoveCoordinatorResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
 class ListConsumerGroupsRequest(_message.Message):
     __slots__ = ("shard",)
     SHARD_FIELD_NUMBER: _ClassVar[int]
@@ -81,7 +95,7 @@ class DescribeConsumerGroupRequest(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
 
 class DescribeConsumerGroupResponse(_message.Message):
-    __slots__ = ("error", "strategy", "rebalancing", "members", "shares", "queues", "now_ms", "mode", "shared_members")
+    __slots__ = ("error", "strategy", "rebalancing", "members", "shares", "queues", "now_ms", "mode", "shared_members", "coordinator")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     REBALANCING_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +105,7 @@ class DescribeConsumerGroupResponse(_message.Message):
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     SHARED_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     strategy: str
     rebalancing: bool
@@ -100,7 +115,8 @@ class DescribeConsumerGroupResponse(_message.Message):
     now_ms: int
     mode: GroupMode
     shared_members: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., strategy: _Optional[str] = ..., rebalancing: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[QueueShare, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[ConsumedQueue, _Mapping]]] = ..., now_ms: _Optional[int] = ..., mode: _Optional[_Union[GroupMode, _Mapping]] = ..., shared_members: _Optional[int] = ...) -> None: ...
+    coordinator: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., strategy: _Optional[str] = ..., rebalancing: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[GroupMember, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[QueueShare, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[ConsumedQueue, _Mapping]]] = ..., now_ms: _Optional[int] = ..., mode: _Optional[_Union[GroupMode, _Mapping]] = ..., shared_members: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("member", "client_id", "room", "session_timeout_ms")
@@ -225,10 +241,12 @@ class ForgetConsumerGroupResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class ForgetRetriesRequest(_message.Message):
-    __slots__ = ("consumer_group",)
+    __slots__ = ("consumer_group", "is_empty")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    IS_EMPTY_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
-    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+    is_empty: bool
+    def __init__(self, consumer_group: _Optional[str] = ..., is_empty: _Optional[bool] = ...) -> None: ...
 
 class ForgetRetriesResponse(_message.Message):
     __slots__ = ("error",)

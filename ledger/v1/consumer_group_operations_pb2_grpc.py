@@ -59,6 +59,11 @@ class ConsumerGroupOperationsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesResponse.FromString,
                 _registered_method=True)
+        self.MoveCoordinator = channel.unary_unary(
+                '/ledger.v1.ConsumerGroupOperations/MoveCoordinator',
+                request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorResponse.FromString,
+                _registered_method=True)
         self.ForgetConsumerGroup = channel.unary_unary(
                 '/ledger.v1.ConsumerGroupOperations/ForgetConsumerGroup',
                 request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupRequest.SerializeToString,
@@ -110,6 +115,13 @@ class ConsumerGroupOperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MoveCoordinator(self, request, context):
+        """Lets a shard coordinate the consumer group from now on. Its members join there by themselves. The leader of shard 0 answers.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ForgetConsumerGroup(self, request, context):
         """Deletes the progress of the consumer group in one shard. Send it to the coordinator's shard first, which refuses it while
         the group has members.
@@ -153,6 +165,11 @@ def add_ConsumerGroupOperationsServicer_to_server(servicer, server):
                     servicer.RenewQueues,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesResponse.SerializeToString,
+            ),
+            'MoveCoordinator': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveCoordinator,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorResponse.SerializeToString,
             ),
             'ForgetConsumerGroup': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetConsumerGroup,
@@ -300,6 +317,33 @@ class ConsumerGroupOperations:
             '/ledger.v1.ConsumerGroupOperations/RenewQueues',
             ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__operations__pb2.RenewQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveCoordinator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroupOperations/MoveCoordinator',
+            ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__operations__pb2.MoveCoordinatorResponse.FromString,
             options,
             channel_credentials,
             insecure,

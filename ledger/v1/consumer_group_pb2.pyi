@@ -16,6 +16,20 @@ class Subscription(_message.Message):
     queues: int
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
+class FindCoordinatorRequest(_message.Message):
+    __slots__ = ("consumer_group",)
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+
+class FindCoordinatorResponse(_message.Message):
+    __slots__ = ("error", "shard")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    shard: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., shard: _Optional[int] = ...) -> None: ...
+
 class JoinRequest(_message.Message):
     __slots__ = ("shard", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured", "rooms")
     SHARD_FIELD_NUMBER: _ClassVar[int]

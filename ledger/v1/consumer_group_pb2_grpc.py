@@ -75,6 +75,11 @@ class ConsumerGroupsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.FromString,
                 _registered_method=True)
+        self.FindCoordinator = channel.unary_unary(
+                '/ledger.v1.ConsumerGroups/FindCoordinator',
+                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorResponse.FromString,
+                _registered_method=True)
         self.PrepareRetries = channel.unary_unary(
                 '/ledger.v1.ConsumerGroups/PrepareRetries',
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesRequest.SerializeToString,
@@ -147,10 +152,17 @@ class ConsumerGroupsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PrepareRetries(self, request, context):
+    def FindCoordinator(self, request, context):
         """-- requests to the leader of shard 0
 
-        Returns the retry topic and the dead letter topic of a consumer group. Creates missing topics.
+        Returns the shard that coordinates a consumer group. A new group is placed in the shard with the fewest groups.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PrepareRetries(self, request, context):
+        """Returns the retry topic and the dead letter topic of a consumer group. Creates missing topics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -198,6 +210,11 @@ def add_ConsumerGroupsServicer_to_server(servicer, server):
                     servicer.Share,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.SerializeToString,
+            ),
+            'FindCoordinator': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindCoordinator,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorResponse.SerializeToString,
             ),
             'PrepareRetries': grpc.unary_unary_rpc_method_handler(
                     servicer.PrepareRetries,
@@ -422,6 +439,33 @@ class ConsumerGroups:
             '/ledger.v1.ConsumerGroups/Share',
             ledger_dot_v1_dot_consumer__group__pb2.ShareRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__pb2.ShareResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindCoordinator(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroups/FindCoordinator',
+            ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__pb2.FindCoordinatorResponse.FromString,
             options,
             channel_credentials,
             insecure,

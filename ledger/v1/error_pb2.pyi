@@ -27,6 +27,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONSUMER_FENCED: _ClassVar[Code]
     GROUP_CONFLICT: _ClassVar[Code]
     GROUP_FULL: _ClassVar[Code]
+    COORDINATED_ELSEWHERE: _ClassVar[Code]
     TOO_MANY_HEADERS: _ClassVar[Code]
     HEADERS_TOO_LARGE: _ClassVar[Code]
     TRANSACTION_ENDED: _ClassVar[Code]
@@ -79,6 +80,7 @@ UNKNOWN_MEMBER: Code
 CONSUMER_FENCED: Code
 GROUP_CONFLICT: Code
 GROUP_FULL: Code
+COORDINATED_ELSEWHERE: Code
 TOO_MANY_HEADERS: Code
 HEADERS_TOO_LARGE: Code
 TRANSACTION_ENDED: Code

@@ -76,6 +76,8 @@ class SimConsumption:
         self._fail = fail
         self._number = FIRST_MEMBER
         self._over = False
+        # How many moves of coordinators the cluster has confirmed.
+        self.coordinators_moved = 0
 
     def start(self) -> None:
         for plan in self.plans:
@@ -196,6 +198,20 @@ class SimConsumption:
             ) as admin:
                 await admin.reset_offsets(consumer_group, to, **chosen)
 
+    def move_coordinator(self, shard: int, random: Random) -> None:
+        """Let the operator move the coordinator of a consumer group to a shard."""
+        if self.plans:
+            life = self._operator.life
+            life.deliver(lambda: life.create_task(self._ask_to_move(random.choice(self.plans).name, shard, random)))
+
+    async def _ask_to_move(self, consumer_group: str, shard: int, random: Random) -> None:
+        with contextlib.suppress(LedgerError):
+            async with within(self._operator.environment, AsyncAdmin)(
+                self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random
+            ) as admin:
+                await admin.move_coordinator(consumer_group, shard)
+                self.coordinators_moved += 1
+
     # -- the end
 
     def end(self) -> None:
@@ -224,7 +240,7 @@ class SimConsumption:
             if any(member.leaves for member in members):
                 yield f"a member of {plan.name} has not left yet"
             else:
-                yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
+                yield from unsettled(plan, [member.name for member in members], leaders, delays)
 
     def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
         """Check the invariants that hold at the end of a run. The caller calls `check_end` when `unsettled` returns
@@ -241,5 +257,6 @@ class SimConsumption:
         this run."""
         figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
         figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
+        figures.update({f"consumers_{name}": count for name, count in self.truth.coordinators.counts.items()})
         figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())
         return figures

@@ -10,7 +10,7 @@ letters exactly once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from chaos.sim.consumers.consumption_history import ConsumptionHistory
 from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan
@@ -26,12 +26,14 @@ from ledger.state.progress_table import ConsumedQueue
 def unsettled(
     plan: GroupPlan,
     members: Collection[str],
-    coordinator: BrokerReplica,
-    leaders: Collection[BrokerReplica],
+    leaders: Sequence[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
     """Return one phrase for each condition that a consumer group with the members `members` does not meet yet.
-    `leaders` has the leader of each shard. `delays` maps a shard to its retry delays."""
+    `leaders` has the leader of each shard, that of shard 0 first. `delays` maps a shard to its retry delays."""
+    topics = leaders[0].state
+    place = topics.coordinators.get(plan.name)
+    coordinator = next(leader for leader in leaders if leader.shard == (0 if place is None else place.shard))
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []} instead of {sorted(members)}"
@@ -40,7 +42,7 @@ def unsettled(
         yield f"{plan.name} has no assignment"
     retries = retry_topic(plan.name)
     for name in (*plan.topics, retries):
-        topic = coordinator.state.topics.named(name)
+        topic = topics.topics.named(name)
         if topic is None:
             yield f"topic {name} does not exist"
             continue

@@ -20,6 +20,7 @@ from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Stand, Store
 from chaos.sim.consumers.member_ear import MemberEar, QueueId, SeenClaim
 from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.client.records import Message
+from ledger.state.coordinator_table import EPOCHS_OF_A_NUMBER
 from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
@@ -163,7 +164,7 @@ class ConsumptionHistory:
             if view.claim.epoch < before.view.claim.epoch:  # the member does not know yet that it is fenced
                 self.counts["again_fenced"] += 1
                 return
-            reason = self._reason(before, place, era)
+            reason = self._reason(before, place, era) or _moved(before, view)
             self.counts[f"again_{reason}"] += 1
             if not reason:
                 had = f"{before.member} had finished under epoch {before.view.claim.epoch}"
@@ -227,3 +228,10 @@ class ConsumptionHistory:
     def was_handed(self, consumer_group: str, place: MessagePlace) -> bool:
         """Return True if any member of the consumer group has ever received the message."""
         return (consumer_group, place) in self._hand_outs
+
+
+def _moved(before: HandOut, view: MemberQueue) -> str:
+    """Return "moved" if another coordinator gave the queue to its present owner: the owner before it could not release
+    the queue. Otherwise return ""."""
+    numbers = [each.claim.epoch // EPOCHS_OF_A_NUMBER for each in (before.view, view)]
+    return "moved" if numbers[0] < numbers[1] else ""

@@ -18,6 +18,8 @@ from ledger.v1 import command_pb2
 Fail = Callable[[str, str], None]
 Shares = dict[TopicQueueId, QueueShare]
 _CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "renew_queues")
+# These remove all members, because another shard coordinates the group.
+_MOVES = ("place_coordinator", "host_group", "close_group")
 
 
 class SharesSeen:
@@ -36,7 +38,7 @@ class SharesSeen:
         """Check the effect of an applied command on the owners of queues. Return the command's consumer group, or
         "" if the command cannot change members or owners."""
         kind = command.WhichOneof("command")
-        if kind not in _CHANGES:
+        if kind not in (*_CHANGES, *_MOVES):
             return ""
         name = str(getattr(command, kind).consumer_group)
         before, after = self._shares.get(name, {}), _copy(groups.get(name))
@@ -69,6 +71,8 @@ class SharesSeen:
 
 def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: QueueShare) -> bool:
     """Return True if this command releases the queue, or removes the queue's owner from the consumer group."""
+    if command.WhichOneof("command") in _MOVES:
+        return True
     released, left = command.release_queues, command.leave_consumer_group
     queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
     gives = released.member == share.owner and (*queue, share.epoch) in queues

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import xxhash
 
 from chaos.sim.consumers.consumption_shares import SharesSeen
+from chaos.sim.consumers.coordinator_truth import CoordinatorTruth
 from chaos.sim.stack.shared_truth import GROUP as SHARED_GROUP
 from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.batch import Batch
@@ -80,6 +81,7 @@ class ConsumptionTruth:
         self.stands: dict[ConsumedQueue, Stand] = {}
         # Shares by coordinating shard.
         self.shares: dict[int, SharesSeen] = {}
+        self.coordinators = CoordinatorTruth(fail)
         self.counts: Counter[str] = Counter()
         # Whether a group need not consume a message: the group has finished it, filters it out, or it was trimmed.
         self.may_pass: Callable[[ConsumedQueue, MessagePlace, StoredMessage], bool] = lambda key, place, record: True
@@ -140,6 +142,7 @@ class ConsumptionTruth:
     def _command(self, shard: int, index: int, command: command_pb2.Command, state: State) -> None:
         shares = self.shares.setdefault(shard, SharesSeen(self._fail))
         shares.applied(command, index, state.consumption.groups)
+        self.coordinators.applied(shard, index, command, state)
         match command.WhichOneof("command"):
             case "claim_queues":
                 for claim in command.claim_queues.queues:

@@ -303,6 +303,9 @@ _KINDS = (
     FaultKind("move_replicas", "an operator drains nodes and balances replicas; lost replicas are replaced",
               (STACK,), target=False, every_ms=6_000, least_nodes=3, least_shards=2, share=0.25,
               files=_files("replica_moves:ReplicaMoves", STACK)),
+    FaultKind("coordinator_moved", "an operator moves the coordinator of a consumer group to another shard", (STACK,),
+              target=False, every_ms=8_000, least_shards=2, of_consumers=True, share=0.3,
+              files=_files("coordinator_moved:CoordinatorMoved", STACK)),
     FaultKind("pin_leader", "an operator pins a voter as the leader of a shard, or removes the pin", (STACK,),
               target=False, every_ms=8_000, least_nodes=2, share=0.2, files=_files("pin_leader:PinFault", STACK)),
 )  # fmt: skip

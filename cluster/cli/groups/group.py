@@ -140,13 +140,13 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     columns = ["TOPIC", "QUEUE", "OFFSET", "END OFFSET", "LAG", "BEHIND", "SETTLED", "OWNER", "EPOCH"]
     print_table(columns, [_queue_row(one) for one in found.queues if one.lag or not is_system_topic(one.topic)])
     if found.rebalancing:
-        say("Members have joined or left: the queues are being assigned again.")
+        say(f"Members have joined or left: shard {found.coordinator} is assigning the queues again.")
     elif found.strategy == "broadcast":
         say("This is one consumer of a broadcast; it receives all messages. Whether it runs is unknown.")
     elif not found.members:
         say("The consumer group has no members at the moment.")
     else:
-        say(f"Queues are assigned by {found.strategy}.")
+        say(f"Queues are assigned by {found.strategy}, in shard {found.coordinator}.")
 
 
 @group.command()
@@ -221,6 +221,27 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
         print_json({"deleted": name, "queues": queues})
     else:
         say(f"Deleted consumer group {name}, which had consumed {counted(queues, 'queue')}.")
+
+
+@group.command("move-coordinator")
+@click.argument("name", shell_complete=consumer_group_names)
+@click.option(
+    "--shard", type=click.IntRange(min=0), required=True, help="The shard that coordinates the group from now on."
+)
+@bootstrap_option
+@format_option
+def move_coordinator(name: str, shard: int, bootstrap: str, output: str) -> None:
+    """Let the leader of another shard coordinate the consumer group NAME.
+
+    The coordinator keeps the members of a group and assigns the queues. A new group is coordinated in the shard with
+    the fewest groups. After a move the members join the new coordinator by themselves, within about a second; up to
+    then some messages may be delivered twice. A shared group has no coordinator that can be moved.
+    """
+    _asked(bootstrap, lambda admin: admin.move_coordinator(name, shard))
+    if output == "json":
+        print_json({"name": name, "coordinator": shard})
+    else:
+        say(f"Shard {shard} coordinates consumer group {name}. Its members join there by themselves.")
 
 
 def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:

@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     shard_consumption.py    the parts of a shard that serve consumer groups; which shard coordinates a consumer group
     coordinator.py          members, heartbeats and assignments of the consumer groups of one shard
+    coordinator_places.py   which shard coordinates a consumer group
     assignment.py           the strategies; balance.py deals queues evenly with few moves
     assignment_waiters.py   members that wait for their next assignment
     claims.py               claims of queues, and moves of messages to retry topics and dead letters

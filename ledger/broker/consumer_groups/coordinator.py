@@ -13,25 +13,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.assignment import Rooms, assigning, nowhere, slices
 from ledger.broker.consumer_groups.assignment_waiters import AssignmentWaiters
-from ledger.errors import LedgerError
+from ledger.errors import BusyError, InvalidArgumentError, LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import (
     AssignQueues,
+    CloseGroup,
     CreateConsumerGroup,
     GroupCommand,
+    HostGroup,
     JoinConsumerGroup,
     LeaveConsumerGroup,
     QueueTarget,
     ReleaseQueues,
     RenewQueues,
 )
-from ledger.state.consumption import unknown_member
-from ledger.state.feature_levels import SHARED_GROUPS
+from ledger.state.consumption import elsewhere, unknown_member
+from ledger.state.coordinator_table import CoordinatorPlace, HostedGroup
+from ledger.state.feature_levels import PLACED_COORDINATORS, SHARED_GROUPS
+from ledger.topics import TOPICS_SHARD
 
 log = logging.getLogger("ledgermq.broker.coordinator")
 
@@ -47,6 +52,10 @@ GATHER_S = 0.05
 LONGEST_GATHER_S = 1.0
 # Queues of one entry of an assignment. Applying such an entry takes 3 ms.
 AT_ONCE = 1_000
+
+# How long a member that joins waits until this node's replica of shard 0 knows where its group was placed.
+PATIENCE_S = 1.0
+_LOOK_S = 0.05
 
 # Starts a task of this name. An exception in the task stops the node.
 Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
@@ -95,30 +104,119 @@ class Coordinator:
 
     async def join(self, wanted: JoinConsumerGroup) -> None:
         """Add a member, or change its details. Raises LedgerError."""
+        await self.host(wanted.consumer_group)
         self.heard(wanted.consumer_group, wanted.member.member)
-        await self._change(wanted)
+        number = self._replica.state.coordinators.number(wanted.consumer_group)
+        await self._change(replace(self._without_deleted(wanted), number=number))
 
     async def leave(self, consumer_group: str, members: Iterable[str]) -> None:
         """Remove members. Raises LedgerError."""
+        self.check(consumer_group)
         await self._change(LeaveConsumerGroup(consumer_group, tuple(members)))
 
     async def release(self, wanted: ReleaseQueues) -> None:
         """Remove queues from the member that releases them. Raises LedgerError."""
+        self.check(wanted.consumer_group)
         self.heard(wanted.consumer_group, wanted.member)
         await self._change(wanted)
 
     # -- requests of operators
 
     async def create(self, wanted: CreateConsumerGroup) -> None:
-        """Create a consumer group with a mode. Raises LedgerError."""
+        """Create a consumer group with a mode, in shard 0. Raises LedgerError."""
         replica = self._replica
+        if replica.shard != TOPICS_SHARD:
+            raise InvalidArgumentError(
+                f"shard {TOPICS_SHARD} stores the modes of groups, and not shard {replica.shard}"
+            )
         replica.check_leads(0)
         await replica.feature_level.reach(SHARED_GROUPS)
         await asyncio.shield(replica.command(wanted))
 
     async def renew(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
         """Give the owners of `queues` new epochs, so that they claim the queues again. Raises LedgerError."""
+        self.check(consumer_group)
         await self._change(RenewQueues(consumer_group, tuple(queues)))
+
+    # -- which shard coordinates a group
+
+    def check(self, consumer_group: str) -> None:
+        """Raise CoordinatedElsewhereError if this shard does not coordinate the group, as far as this node knows."""
+        replica = self._replica
+        replica.check_leads(0)
+        if replica.shard == TOPICS_SHARD:
+            place = replica.state.coordinators.get(consumer_group)
+            if place is not None and place.shard != TOPICS_SHARD:
+                raise elsewhere(consumer_group, place.shard)
+            return
+        hosted = replica.state.coordinators.hosted(consumer_group)
+        if hosted is None or self._was_moved(consumer_group, hosted):
+            place = self._place(consumer_group)
+            raise elsewhere(consumer_group, None if place is None else place.shard)
+
+    async def host(self, consumer_group: str) -> None:
+        """Return when this shard coordinates the group. If shard 0 has placed the group here, note it in the log of
+        this shard first. Raises CoordinatedElsewhereError, or another LedgerError."""
+        replica = self._replica
+        replica.check_leads(0)
+        if replica.shard == TOPICS_SHARD:
+            self.check(consumer_group)
+            return
+        for _ in range(round(PATIENCE_S / _LOOK_S)):  # this node's replica of shard 0 may be a moment behind
+            hosted, place = replica.state.coordinators.hosted(consumer_group), self._place(consumer_group)
+            if hosted is not None and not self._was_moved(consumer_group, hosted):
+                return
+            if place is not None and place.shard == replica.shard:
+                await self._host(consumer_group, place)
+                return
+            if place is not None:
+                raise elsewhere(consumer_group, place.shard)
+            await asyncio.sleep(_LOOK_S)
+            replica.check_leads(0)
+        raise elsewhere(consumer_group, None)
+
+    async def _host(self, consumer_group: str, place: CoordinatorPlace) -> None:
+        replica = self._replica
+        await replica.feature_level.reach(PLACED_COORDINATORS)
+        if replica.state.feature_level < PLACED_COORDINATORS:
+            raise BusyError(
+                f"shard {replica.shard} has feature level {replica.state.feature_level} and cannot coordinate groups "
+                "yet: try again shortly"
+            )
+        await asyncio.shield(replica.command(HostGroup(consumer_group, place.number, place.placed_at)))
+
+    def close_moved(self) -> None:
+        """Propose to remove the members of groups that shard 0 has placed elsewhere, or that were deleted."""
+        for name, hosted in self._replica.state.coordinators.hosted_groups():
+            if self._was_moved(name, hosted):
+                log.info("consumer group %s: shard %d does not coordinate it any more", name, self._replica.shard)
+                self._try(CloseGroup(name, hosted.number), "its members stay for now")
+
+    def _was_moved(self, consumer_group: str, hosted: HostedGroup) -> bool:
+        """Return True if shard 0 has placed the group anew since it was placed here, or if the group was deleted."""
+        first = self._replica.find_first()
+        if first is None or first.driver.applied < hosted.placed_at:
+            return False  # this node's replica of shard 0 is behind
+        place = first.state.coordinators.get(consumer_group)
+        return place is None or (place.shard, place.number) != (self._replica.shard, hosted.number)
+
+    def _place(self, consumer_group: str) -> CoordinatorPlace | None:
+        first = self._replica.find_first()
+        return None if first is None else first.state.coordinators.get(consumer_group)
+
+    def _without_deleted(self, wanted: JoinConsumerGroup) -> JoinConsumerGroup:
+        """Return the command without topics that were deleted. Only shard 0 knows them, so in another shard the leader
+        leaves them out before it proposes the command."""
+        first, member = self._replica.find_first(), wanted.member
+        if first is None or self._replica.shard == TOPICS_SHARD:
+            return wanted
+        was_deleted = first.state.topics.was_deleted
+        known = replace(
+            member,
+            subscriptions=tuple(each for each in member.subscriptions if not was_deleted(each[0])),
+            configured=tuple(queue for queue in member.configured if not was_deleted(queue.topic_id)),
+        )
+        return replace(wanted, member=known)
 
     # -- heartbeats
 
@@ -143,7 +241,7 @@ class Coordinator:
         self._heard_ms[consumer_group, member] = self._monotonic_ms()
 
     def _consumer_group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
-        self._replica.check_leads(0)
+        self.check(consumer_group)
         group = self._replica.state.consumption.groups.get(consumer_group)
         if group is None or member not in group.members:
             raise unknown_member(consumer_group, member)
@@ -152,12 +250,13 @@ class Coordinator:
     async def _change(self, command: GroupCommand) -> None:
         """Propose a command and await its commit. The proposal continues even if the client disconnects."""
         future = self._replica.command(command)
-        future.add_done_callback(lambda _: self._changed(command.consumer_group))
+        future.add_done_callback(lambda _: self.changed(command.consumer_group))
         await asyncio.shield(future)
 
     # -- assignments
 
-    def _changed(self, consumer_group: str) -> None:
+    def changed(self, consumer_group: str) -> None:
+        """Tell the waiting members of a group that it may have changed, and begin an assignment that is due."""
         group = self._replica.state.consumption.groups.get(consumer_group)
         self._assignment_waiters.announce(consumer_group, group)
         is_due = group is not None and group.assigned != group.generation and consumer_group not in self._assigning
@@ -207,7 +306,8 @@ class Coordinator:
 
     def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
         """Return the machine room of the node that leads the queue's shard, or "" if the room is not known."""
-        topic = self._replica.state.topics.get(queue.topic_id)
+        topics = self._replica.find_first() or self._replica  # another shard than shard 0 does not have all topics
+        topic = topics.state.topics.get(queue.topic_id)
         if topic is None or queue.queue >= topic.queues:
             return ""
         return group.rooms.get(topic.shards[queue.queue], "")
@@ -231,6 +331,7 @@ class Coordinator:
             self._begin(term)
         if not term:
             return
+        self.close_moved()
         now, heard = self._monotonic_ms(), dict(self._heard_ms)
         held_up_ms = max(now - self._checked_ms - LONGEST_CHECK_S * 1000, 0.0)
         self._checked_ms = now
@@ -244,7 +345,7 @@ class Coordinator:
                     silent.append(name)
             if silent:
                 self._give_up(group.name, silent)
-            self._changed(group.name)
+            self.changed(group.name)
 
     def _begin(self, term: int) -> None:
         """Forget all heartbeats and end all waiting requests, because a term of this node as leader begins or ends.
@@ -258,12 +359,17 @@ class Coordinator:
         log.warning(
             "consumer group %s: silent members %s are removed, and others get their queues", consumer_group, members
         )
+        self._try(LeaveConsumerGroup(consumer_group, tuple(members)), "silent members stay for now")
+
+    def _try(self, command: GroupCommand | CloseGroup, otherwise: str) -> None:
+        """Propose a command that the next look tries again, if it cannot be proposed now."""
+        name = command.consumer_group
         try:
-            future = self._replica.command(LeaveConsumerGroup(consumer_group, tuple(members)))
+            future = self._replica.command(command)
         except LedgerError as refusal:
-            log.info("consumer group %s: silent members stay for now: %s", consumer_group, refusal)
+            log.info("consumer group %s: %s: %s", name, otherwise, refusal)
             return
-        future.add_done_callback(lambda _: self._changed(consumer_group))
+        future.add_done_callback(lambda _: self.changed(name))
 
 
 def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[QueueTarget]]:

@@ -10,13 +10,15 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
 from ledger.broker.consumer_groups.claims import QueueClaims
 from ledger.broker.consumer_groups.coordinator import Coordinator
+from ledger.broker.consumer_groups.coordinator_places import CoordinatorPlaces
 from ledger.broker.replicas import Replicas
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
-from ledger.consumer_groups import coordinator_shard, validate_group_name
-from ledger.errors import InvalidArgumentError, UnavailableError
+from ledger.consumer_groups import validate_group_name
+from ledger.errors import UnavailableError
+from ledger.topics import TOPICS_SHARD
 
-# Consumer groups are coordinated in the shards 0 .. COORDINATORS - 1.
+# What clients that do not ask where a group is coordinated are told: in shard 0.
 COORDINATORS = 1
 
 
@@ -43,13 +45,11 @@ class ConsumedShard(Protocol):
 class ShardConsumptions:
     """Finds the objects of this node's shards that serve consumer groups."""
 
-    def __init__(
-        self, shards: Mapping[int, ConsumedShard], replicas: Replicas, coordinators: int = COORDINATORS
-    ) -> None:
+    def __init__(self, shards: Mapping[int, ConsumedShard], replicas: Replicas) -> None:
         """`shards` maps shard numbers to the shards of this node. Shards can be added to this mapping later."""
         self._shards = shards
         self._replicas = replicas
-        self._coordinators = coordinators
+        self.places = CoordinatorPlaces(replicas)
         self.lookup = GroupLookup(replicas)
 
     def started(self) -> dict[int, ShardConsumption]:
@@ -77,12 +77,13 @@ class ShardConsumptions:
         return shard_consumption
 
     def coordinator(self, shard: int, consumer_group: str) -> Coordinator:
-        """Return the coordinator of a consumer group. Raises InvalidArgumentError if the consumer group is not
-        coordinated in `shard`. Raises another LedgerError if `shard` has not started on this node."""
+        """Return what coordinates consumer groups in `shard`. It refuses requests of a group that another shard
+        coordinates. Raises LedgerError if the name of the group is invalid, or if `shard` has not started on this
+        node."""
         validate_group_name(consumer_group)
-        right = coordinator_shard(consumer_group, self._coordinators)
-        if shard != right:
-            raise InvalidArgumentError(
-                f"consumer group {consumer_group!r} is coordinated in shard {right}, not in shard {shard}"
-            )
         return self.require(shard).coordinator
+
+    async def move_coordinator(self, consumer_group: str, shard: int) -> None:
+        """Let a shard coordinate a group from now on, on the leader of shard 0. Raises LedgerError."""
+        await self.places.move(consumer_group, shard)
+        self.require(TOPICS_SHARD).coordinator.changed(consumer_group)

@@ -20,6 +20,7 @@ from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import CreateConsumerGroup, ResetOffset, ResetOffsets
 from ledger.state.group_modes import DEFAULT_ATTEMPTS, GroupMode
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 
@@ -95,6 +96,9 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         if (mode := replica.state.shared.modes.get(request.consumer_group)) is not None:
             response.mode.shared, response.mode.by_key = mode.is_shared, mode.by_key
             response.mode.max_attempts = mode.max_attempts
+        if replica.shard == TOPICS_SHARD:
+            place = replica.state.coordinators.get(request.consumer_group)
+            response.coordinator = TOPICS_SHARD if place is None else place.shard
         turns = self._consumptions.require(request.shard).turns
         response.shared_members = turns.members(request.consumer_group)
         for leased in shared_lags(replica, request.consumer_group):
@@ -138,6 +142,14 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
         await coordinator.renew(request.consumer_group, queues)
 
+    @answers(consumer_group_operations_pb2.MoveCoordinatorResponse)
+    async def MoveCoordinator(  # noqa: N802
+        self,
+        request: consumer_group_operations_pb2.MoveCoordinatorRequest,
+        response: consumer_group_operations_pb2.MoveCoordinatorResponse,
+    ) -> None:
+        await self._consumptions.move_coordinator(request.consumer_group, request.shard)
+
     @answers(consumer_group_operations_pb2.ForgetConsumerGroupResponse)
     async def ForgetConsumerGroup(  # noqa: N802
         self,
@@ -155,7 +167,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.ForgetRetriesRequest,
         response: consumer_group_operations_pb2.ForgetRetriesResponse,
     ) -> None:
-        await self._retry_topics.forget(request.consumer_group)
+        await self._retry_topics.forget(request.consumer_group, is_empty=request.is_empty)
 
 
 def put_leases(lag: SharedLag, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:

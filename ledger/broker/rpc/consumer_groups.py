@@ -191,6 +191,12 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
     # -- requests to shard 0
 
+    @answers(consumer_group_pb2.FindCoordinatorResponse)
+    async def FindCoordinator(  # noqa: N802
+        self, request: consumer_group_pb2.FindCoordinatorRequest, response: consumer_group_pb2.FindCoordinatorResponse
+    ) -> None:
+        response.shard = await self._consumptions.places.find(request.consumer_group)
+
     @answers(consumer_group_pb2.PrepareRetriesResponse)
     async def PrepareRetries(  # noqa: N802
         self, request: consumer_group_pb2.PrepareRetriesRequest, response: consumer_group_pb2.PrepareRetriesResponse

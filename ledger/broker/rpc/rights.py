@@ -140,6 +140,7 @@ _OF_GROUPS = {
     # The stream checks the rights on the group and the topics of its first request.
     "Share": ANY_USER,
     "PrepareRetries": Needed(rights=_group("subscribe")),
+    "FindCoordinator": Needed(rights=_group("subscribe")),
 }
 _OF_GROUP_OPERATIONS = {
     "ListConsumerGroups": ANY_USER,
@@ -147,6 +148,7 @@ _OF_GROUP_OPERATIONS = {
     "DescribeConsumerGroup": Needed(rights=_group("describe")),
     "ResetOffsets": Needed(rights=_group("alter"), is_audited=True),
     "RenewQueues": Needed(rights=_group("alter"), is_audited=True),
+    "MoveCoordinator": Needed(rights=_group("alter"), is_audited=True),
     "ForgetConsumerGroup": Needed(rights=_group("delete"), is_audited=True),
     "ForgetRetries": Needed(rights=_group("delete"), is_audited=True),
 }

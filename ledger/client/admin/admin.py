@@ -827,6 +827,18 @@ class AsyncAdmin(AsyncLifetime):
         self._client.check_open()
         return await self._group_operator.delete(group)
 
+    async def move_coordinator(self, group: str, shard: int) -> None:
+        """Let a shard coordinate a consumer group from now on: its leader keeps the members and assigns the queues. New
+        groups are coordinated in the shard with the fewest groups, so a move is seldom needed.
+
+        The call returns when the move is committed. The members join the new coordinator by themselves, within about a
+        second; up to then some messages may be delivered twice. Members of older versions cannot follow. The call is
+        idempotent. Raises UnknownGroupError, GroupConflictError if the group is shared, or InvalidArgumentError if
+        there is no such shard or a node runs an older version.
+        """
+        self._client.check_open()
+        await self._group_operator.move_coordinator(group, shard)
+
     # -- the log's start
 
     async def trim_log(

@@ -97,7 +97,8 @@ class ConsumerGroupDescription:
 
     `mode` is "shared" for a shared group, else "queue". A shared group has no members that own queues: `consumers` is
     the number of its consumers that are connected. `order` is "key" if it hands out messages with one key one after
-    another. A message that was handed out `max_attempts` times goes to the dead letters.
+    another. A message that was handed out `max_attempts` times goes to the dead letters. `coordinator` is the shard
+    that coordinates the group.
     """
 
     name: str
@@ -109,6 +110,7 @@ class ConsumerGroupDescription:
     order: str = ""
     max_attempts: int | None = None
     consumers: int | None = None
+    coordinator: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from ledger.client.admin.consumer_group_records import (
 from ledger.client.admin.offsets import in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import coordinator_shard, is_broadcast, validate_consumed_name, validate_group_name
+from ledger.consumer_groups import is_broadcast, validate_consumed_name, validate_group_name
 from ledger.errors import (
+    GroupNotEmptyError,
     InvalidArgumentError,
     OffsetBeyondEndError,
     OffsetTooLowError,
@@ -64,7 +65,7 @@ class ConsumerGroupsAdmin:
         if order not in (None, "key"):
             raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
         wanted = pb2.GroupMode(shared=mode == "shared", by_key=order == "key", max_attempts=max_attempts)
-        request = pb2.CreateConsumerGroupRequest(shard=self._coordinator(name), consumer_group=name, mode=wanted)
+        request = pb2.CreateConsumerGroupRequest(shard=TOPICS_SHARD, consumer_group=name, mode=wanted)
         await self._client.call(request.shard, lambda stub, s: stub.CreateConsumerGroup(request, timeout=s))
 
     async def describe(self, name: str) -> ConsumerGroupDescription:
@@ -90,17 +91,30 @@ class ConsumerGroupsAdmin:
         if not dry_run:
             await self.set_offsets(name, after)
             if described.members:
-                await self._renew(name, list(after))
+                await self._renew(name, list(after), described.coordinator)
         return [OffsetReset(place.topic, place.queue, before.get(place), after[place]) for place in sorted(after)]
 
     async def delete(self, name: str) -> int:
         """Raises UnknownGroupError or GroupNotEmptyError."""
-        await self.describe(name)
-        request = pb2.ForgetRetriesRequest(consumer_group=name)
+        described = await self.describe(name)
+        first = described.coordinator
+        if first != TOPICS_SHARD and described.members:
+            raise GroupNotEmptyError(
+                f'Consumer group "{name}" has members ({len(described.members)}): stop its consumers first.'
+            )
+        request = pb2.ForgetRetriesRequest(consumer_group=name, is_empty=first != TOPICS_SHARD)
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ForgetRetries(request, timeout=s))
-        first = self._coordinator(name)  # it rejects the request if the consumer group has members
         others = [shard for shard in self._shards() if shard != first]
+        # The coordinator comes first: it rejects the request if the consumer group has members.
         return sum([await self._forgotten(shard, name) for shard in (first, *others)])
+
+    async def move_coordinator(self, name: str, shard: int) -> None:
+        """Raises UnknownGroupError, GroupConflictError, InvalidArgumentError."""
+        await self.describe(name)
+        request = pb2.MoveCoordinatorRequest(consumer_group=name, shard=shard)
+        await self._client.call_feature(
+            "coordinators in other shards", TOPICS_SHARD, lambda stub, s: stub.MoveCoordinator(request, timeout=s)
+        )
 
     # -- requests to one shard
 
@@ -176,10 +190,10 @@ class ConsumerGroupsAdmin:
             for at in range(0, len(queues), QUEUES_AT_ONCE):
                 await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
 
-    async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
+    async def _renew(self, name: str, places: Sequence[TopicQueue], coordinator: int) -> None:
         """Ask the coordinator to make the owners of these queues claim the queues again. Without this request, an
         owner that has nothing to acknowledge would not notice the reset."""
-        request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
+        request = pb2.RenewQueuesRequest(shard=coordinator, consumer_group=name)
         for place in places:
             topic_id = (await self._client.topic(place.topic)).topic_id
             request.queues.append(QueueEpoch(topic_id=topic_id, queue=place.queue))
@@ -189,9 +203,6 @@ class ConsumerGroupsAdmin:
 
     def _shards(self) -> Sequence[int]:
         return sorted(self._client.routes.table.leaders)
-
-    def _coordinator(self, name: str) -> int:
-        return coordinator_shard(name, self._client.routes.table.coordinators)
 
     async def _topic_names(self) -> dict[int, str]:
         request = broker_pb2.GetRouteRequest(linearizable=True)
@@ -274,6 +285,7 @@ def _description(
         "key" if mode is not None and mode.by_key else "",
         mode.max_attempts if mode is not None and is_shared else None,
         max(answer.shared_members for answer in answers) if is_shared else None,
+        next((answer.coordinator for answer in answers if answer.HasField("coordinator")), TOPICS_SHARD),
     )
 
 

@@ -5,7 +5,8 @@ responses to the heartbeats. Each new assignment replaces the previous assignmen
 the member keeps consuming its queues. If a queue is assigned to another member while the coordinator does not answer,
 the queue's shard rejects the acknowledgements of the old owner. When a subscribed topic is created, deleted or gets
 more queues, the member joins again. If the coordinator received no heartbeat for longer than the session timeout and
-removed the member, the member joins again too.
+removed the member, the member joins again too. Before each join the member asks shard 0 which shard coordinates the
+group, because an operator can move the coordinator.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import grpc.aio
+
+from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import BY_ROOM, coordinator_shard
-from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
-from ledger.topics import is_system_topic
+from ledger.consumer_groups import BY_ROOM
+from ledger.errors import (
+    ClosedError,
+    CoordinatedElsewhereError,
+    LedgerError,
+    UnknownMemberError,
+    UnknownQueueError,
+    UnknownTopicError,
+)
+from ledger.topics import TOPICS_SHARD, is_system_topic
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledgermq.client.group_consumer")
@@ -83,7 +94,8 @@ class GroupMember:
         self._client = client
         self._settings = settings
         self._names = topics
-        self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
+        # The shard that coordinates the group, as shard 0 said when the member joined last.
+        self._coordinator = TOPICS_SHARD
         # The topics of the last join.
         self._joined: list[RoutedTopic] = []
         # The machine rooms of shards at the last join.
@@ -110,6 +122,7 @@ class GroupMember:
     async def _join(self, topics: list[RoutedTopic]) -> None:
         """Join the consumer group, or join again with changed topics or machine rooms. Raises LedgerError."""
         settings, rooms = self._settings, self._known_rooms()
+        self._coordinator = await self._find_coordinator()
         request = consumer_group_pb2.JoinRequest(
             shard=self._coordinator,
             consumer_group=settings.consumer_group,
@@ -133,6 +146,22 @@ class GroupMember:
             ", ".join(topic.name for topic in topics if not is_system_topic(topic.name)) or "(none)",
             settings.session_timeout_ms / 1000,
         )
+
+    async def _find_coordinator(self) -> int:
+        """Ask shard 0 for the shard that coordinates the group. Clusters of older versions do not know the question:
+        in them it is shard 0. Raises LedgerError."""
+        request = consumer_group_pb2.FindCoordinatorRequest(consumer_group=self._group)
+
+        async def asked(stub: NodeStub, seconds: float) -> consumer_group_pb2.FindCoordinatorResponse:
+            try:
+                found: consumer_group_pb2.FindCoordinatorResponse = await stub.FindCoordinator(request, timeout=seconds)
+                return found
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                return consumer_group_pb2.FindCoordinatorResponse(shard=TOPICS_SHARD)
+
+        return (await self._client.call(TOPICS_SHARD, asked)).shard
 
     def _configured(self, topics: list[RoutedTopic]) -> list[consumer_group_pb2.QueueEpoch]:
         """Return the queues of the setting `configured`. Queues of topics that do not exist are left out.
@@ -260,6 +289,8 @@ class GroupMember:
         because = (
             f"was silent for {silent_s:.1f} s, longer than its session timeout of {session_s:g} s, and lost its queues"
             if silent_s > session_s
+            else "lost its queues, because another shard coordinates the group now"
+            if isinstance(error, CoordinatedElsewhereError)
             else f"lost its queues ({error.message.rstrip('.')})"
         )
         log.warning(

@@ -602,6 +602,17 @@ class Admin(Lifetime):
         """
         return self._thread.run(self._client.delete_consumer_group(group))
 
+    def move_coordinator(self, group: str, shard: int) -> None:
+        """Let a shard coordinate a consumer group from now on: its leader keeps the members and assigns the queues. New
+        groups are coordinated in the shard with the fewest groups, so a move is seldom needed.
+
+        The call returns when the move is committed. The members join the new coordinator by themselves, within about a
+        second; up to then some messages may be delivered twice. Members of older versions cannot follow. The call is
+        idempotent. Raises UnknownGroupError, GroupConflictError if the group is shared, or InvalidArgumentError if
+        there is no such shard or a node runs an older version.
+        """
+        self._thread.run(self._client.move_coordinator(group, shard))
+
     def trim_log(
         self,
         *,

@@ -14,7 +14,7 @@ import pytest_asyncio
 from cluster.local.processes import DevCluster
 from cluster.node.formation.first_voters import in_turn
 from ledger.errors import LedgerError
-from ledgermq import AsyncAdmin, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.ports import free_base_port
@@ -126,6 +126,42 @@ async def test_a_pin_outlives_the_kill_of_its_node(cluster: DevCluster, admin: A
     await eventually(lambda: all_lead_in_turn(admin, SHARDS), "the preferred leaders lead again", deadline_s=60)
     await level(admin)
     await assert_every_replica_holds(cluster.bootstrap, "pinned", load.acknowledged)
+
+
+async def test_a_group_outlives_the_kills_of_its_coordinators(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    """The group is coordinated in shard 1, and then in shard 2. Each time the node that leads this shard is killed. All
+    messages arrive, and no epoch falls."""
+    await admin.create_topic("grouped", SHARDS)
+    found: set[bytes] = set()
+    async with (
+        AsyncProducer(cluster.bootstrap) as producer,
+        AsyncGroupConsumer("grouped", group="moved", bootstrap_servers=cluster.bootstrap, start="earliest") as consumer,
+    ):
+
+        async def all_come(name: str) -> None:
+            wanted = {f"{name} {number}".encode() for number in range(200)}
+            for value in wanted:
+                await producer.send("grouped", value)
+            async with asyncio.timeout(60):
+                while not wanted <= found:
+                    found.update(message.value for message in await consumer.getmany(timeout_ms=1_000))
+
+        await all_come("first")
+        epochs = [0]
+        for shard in (1, 2):
+            await admin.move_coordinator("moved", shard)
+            await all_come(f"moved to {shard}")
+            dead = (await leaders(admin))[shard]
+            await asyncio.to_thread(cluster.kill, dead)
+            await all_come(f"killed {dead}")
+            await asyncio.to_thread(cluster.restart, dead)
+            await eventually(lambda: all_lead_in_turn(admin, SHARDS), "leaders are back", deadline_s=60)
+            described = await admin.describe_consumer_group("moved")
+            assert described.coordinator == shard
+            assert [member.member for member in described.members] == [consumer.member]
+            owned = [queue.epoch for queue in described.queues if queue.topic == "grouped" and queue.epoch]
+            assert min(owned) > max(epochs)
+            epochs = owned
 
 
 async def test_what_a_dead_leader_of_shard_0_began_the_next_one_finishes(

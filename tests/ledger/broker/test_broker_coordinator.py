@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 class OneReplica:
     """Stands for the replica of a coordinator. Each command is committed in the next turn of the event loop."""
 
+    shard = 0
+
     def __init__(self) -> None:
         self.state = State()
         self.leading_term = 1
@@ -54,6 +57,9 @@ class OneReplica:
 
     def check_leads(self, size: int) -> None:
         """Accept every request, like a leader with enough room."""
+
+    def find_first(self) -> Any:
+        return self
 
     def command(self, command: Command) -> asyncio.Future[object]:
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
