@@ -46,8 +46,8 @@ def test_the_versions_of_files_are_those_of_the_modules() -> None:
 
 def test_the_versions_of_backups_are_those_of_the_modules() -> None:
     told = [(row[1].strip("`"), row[2].strip("`")) for row in rows("Backups")]
-    assert told[0] == ("JSON", f'"format": {manifest.FORMAT}')
-    assert told[2] == (sealed_target.MAGIC.decode(), str(sealed_target.VERSION))
+    assert ("JSON", f'"format": {manifest.FORMAT}') in told
+    assert (sealed_target.MAGIC.decode(), str(sealed_target.VERSION)) in told
 
 
 def test_the_kinds_of_entries_and_the_columns_of_batches_are_complete() -> None:
