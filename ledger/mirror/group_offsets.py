@@ -70,7 +70,7 @@ class GroupOffsets:
         if not copied:
             return ""
         if there.mode == "shared":
-            return "it is a shared group: begin it at the target with `ledgermq consume --group ... --start`"
+            return "it is a shared group, which begins at the target with the first message, or with new ones"
         if await self._has_retries(there):
             return "messages wait in its retry topic at the source"
         wanted = {TopicQueue(each.topic, each.queue): each.offset for each in copied if each.offset is not None}
