@@ -148,6 +148,10 @@ async def test_a_copy_is_not_copied_back(pair: Pair) -> None:
             "orders",
             "from-there.theirs",
         }
+    async with AsyncAdmin(pair.target.bootstrap) as admin:
+        await admin.delete_consumer_group("ledgermq-copies@there")
+    async with AsyncAdmin(pair.source.bootstrap) as admin:
+        assert (await admin.delete_consumer_group("ledgermq-mirror@there")) == 1
     # The name says so: fail-back copies a copy.
     await mirrored(pair.target, pair.source, "orders", prefix="back.", name="back")
     assert await values(pair.source, "back.orders") == await values(pair.target, "orders")
