@@ -13,7 +13,7 @@ too low: the shards of the queues refuse them as soon as the new coordinator's m
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ledger.consumer_groups import MAX_CONSUMER_GROUPS
@@ -94,9 +94,9 @@ class CoordinatorTable:
     def hosted(self, consumer_group: str) -> HostedGroup | None:
         return self._hosted.get(consumer_group)
 
-    def hosted_groups(self) -> Iterator[tuple[str, HostedGroup]]:
-        """Yield (group, what the shard knows of it), sorted by name."""
-        return iter(sorted(self._hosted.items()))
+    def hosted_groups(self) -> list[tuple[str, HostedGroup]]:
+        """Return (group, what the shard knows of it) for each group that this shard coordinates, in any order."""
+        return list(self._hosted.items())
 
     def host(self, consumer_group: str, number: int, placed_at: int) -> bool:
         """Note that this shard coordinates the group under this number. Return False if it does so under this number
@@ -140,7 +140,7 @@ class CoordinatorTable:
         parts = [_HEAD.pack(self.retired, len(self._places), len(self._hosted))]
         for name, place in sorted(self._places.items()):
             parts += (_PLACE.pack(*place, len(name)), name.encode())
-        for name, hosted in self.hosted_groups():
+        for name, hosted in sorted(self._hosted.items()):
             parts += (_HOSTED.pack(*hosted, len(name)), name.encode())
         return b"".join(parts)
 
