@@ -7,17 +7,17 @@ from collections.abc import Collection
 from ledger.backup.errors import BackupError
 from ledger.backup.manifest import Manifest, backup_of, decode_manifest, manifest_name
 from ledger.backup.progress import UNFINISHED
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 
 _SHARDS = "shards/"
 
 
-def backups_in(target: Target) -> list[str]:
+def backups_in(target: BackupTarget) -> list[str]:
     """Return the names of the whole backups, the oldest first. Raises BackupError."""
     return sorted(name for each in target.list("manifests/") if (name := backup_of(each.name)) is not None)
 
 
-def load_manifest(target: Target, backup: str) -> Manifest:
+def load_manifest(target: BackupTarget, backup: str) -> Manifest:
     """Return the manifest of a backup. Raises BackupError."""
     name = manifest_name(backup)
     content = target.get(name)
@@ -31,7 +31,7 @@ def load_manifest(target: Target, backup: str) -> Manifest:
     return manifest
 
 
-def chosen_manifest(target: Target, backup: str | None) -> Manifest:
+def chosen_manifest(target: BackupTarget, backup: str | None) -> Manifest:
     """Return the manifest of this backup, or of the newest one. Raises BackupError."""
     if backup is None:
         known = backups_in(target)
@@ -41,7 +41,7 @@ def chosen_manifest(target: Target, backup: str | None) -> Manifest:
     return load_manifest(target, backup)
 
 
-def prune(target: Target, keep: int) -> tuple[list[str], int]:
+def prune(target: BackupTarget, keep: int) -> tuple[list[str], int]:
     """Remove all backups but the newest `keep` ones, and all objects that no backup uses. Return the names of the
     removed backups and the number of freed bytes. The caller holds the lock of the target. Raises BackupError."""
     known = backups_in(target)
@@ -54,7 +54,7 @@ def prune(target: Target, keep: int) -> tuple[list[str], int]:
     return removed, _remove_unused(target, set().union(*(each.objects() for each in kept)))
 
 
-def _remove_unused(target: Target, used: Collection[str]) -> int:
+def _remove_unused(target: BackupTarget, used: Collection[str]) -> int:
     freed = 0
     for each in target.list(_SHARDS):
         if each.name not in used:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ledger.backup.errors import DamagedBackupError
 from ledger.backup.manifest import Manifest, ShardBackup, snapshot_name
 from ledger.backup.reading import checked_range, read_piece, read_snapshot
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from ledger.errors import LedgerError
 from ledger.state import State
 from store.log.grid import Grid
@@ -16,14 +16,14 @@ from store.log.grid import Grid
 OnRead = Callable[[int], None]
 
 
-def flaws_of(target: Target, manifest: Manifest, on_read: OnRead = lambda _: None) -> Iterator[str]:
+def flaws_of(target: BackupTarget, manifest: Manifest, on_read: OnRead = lambda _: None) -> Iterator[str]:
     """Yield one sentence for each object that is missing, damaged or does not continue the one before it. Raises
     BackupError if the target cannot be read."""
     for shard in manifest.shards:
         yield from _flaws_of_shard(target, shard, on_read)
 
 
-def _flaws_of_shard(target: Target, shard: ShardBackup, on_read: OnRead) -> Iterator[str]:
+def _flaws_of_shard(target: BackupTarget, shard: ShardBackup, on_read: OnRead) -> Iterator[str]:
     if shard.snapshot is not None:
         try:
             snapshot = read_snapshot(target, shard.shard, shard.snapshot)

@@ -21,7 +21,7 @@ from ledger.backup.progress import Progress, furthest
 from ledger.backup.rate import RateLimit
 from ledger.backup.shard_copy import ShardCopy
 from ledger.backup.source import sources_of
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from ledger.client.records import NodeStatus
 from ledger.topics import TOPICS_SHARD
 from ledger.version import VERSION
@@ -57,7 +57,7 @@ class BackupSettings:
 
 def create_backup(
     admin: ClusterAdmin,
-    target: Target,
+    target: BackupTarget,
     settings: BackupSettings,
     *,
     on_progress: Callable[[CopyState], None] = lambda _: None,
@@ -73,7 +73,7 @@ class _Backup:
     def __init__(
         self,
         admin: ClusterAdmin,
-        target: Target,
+        target: BackupTarget,
         settings: BackupSettings,
         on_progress: Callable[[CopyState], None],
         now_ms: Callable[[], int],

@@ -25,7 +25,7 @@ from store.log.entry import HEADER_SIZE
 _DECISIVE = (RaiseFeatureLevel, CreateTopic, DeleteTopic, AddShard)
 
 
-class LogCut:
+class ShardCut:
     """Where the log of one shard is cut. `until_ms` is an append time in ms since 1970; None: nothing is cut."""
 
     def __init__(self, until_ms: int | None) -> None:

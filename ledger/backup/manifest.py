@@ -26,7 +26,7 @@ _MANIFESTS = "manifests/"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BackupPiece:
     """Bytes of one segment of a log, from the first entry to the end of the last entry. The times are append times in
     ms since 1970."""
 
@@ -76,7 +76,7 @@ class ShardBackup:
     start: LogTail = EMPTY
     # None if the log begins at entry 1.
     snapshot: StoredSnapshot | None = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[BackupPiece, ...] = ()
 
     @property
     def tail(self) -> LogTail:
@@ -129,7 +129,7 @@ def objects_of(shard: ShardBackup) -> set[str]:
     return names | ({snapshot_name(shard.shard, shard.snapshot)} if shard.snapshot else set())
 
 
-def piece_name(shard: int, piece: Piece) -> str:
+def piece_name(shard: int, piece: BackupPiece) -> str:
     """Return the name of the object with this piece. Two pieces of one name have the same bytes, because committed
     entries never change. A name tells nothing about the messages, because targets do not encrypt names."""
     return f"shards/{shard}/log/{piece.position:020}-{piece.length}"
@@ -184,7 +184,7 @@ def decode_shard(fields: dict[str, Any]) -> ShardBackup:
         nodes=tuple(fields["nodes"]),
         start=LogTail(**fields["start"]),
         snapshot=None if snapshot is None else StoredSnapshot(**snapshot),
-        pieces=tuple(Piece(**piece) for piece in fields["pieces"]),
+        pieces=tuple(BackupPiece(**piece) for piece in fields["pieces"]),
     )
 
 

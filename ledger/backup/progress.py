@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ledger.backup.manifest import ShardBackup, decode_shard, encode_shards
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 
 UNFINISHED = "unfinished.json"
 # How often it is written, in seconds. It has all pieces of a backup, so it is not written after each of them.
@@ -19,7 +19,7 @@ _EVERY_S = 2.0
 
 
 class Progress:
-    def __init__(self, target: Target, cluster: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, target: BackupTarget, cluster: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._target = target
         self._cluster = cluster
         self._monotonic_s = monotonic_s

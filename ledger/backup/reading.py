@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ledger.backup.errors import DamagedBackupError
-from ledger.backup.manifest import Piece, ShardBackup, StoredSnapshot, piece_name, snapshot_name
-from ledger.backup.targets.target import Target
+from ledger.backup.manifest import BackupPiece, ShardBackup, StoredSnapshot, piece_name, snapshot_name
+from ledger.backup.targets.target import BackupTarget
 from store import CorruptRangeError, ForkedError, Header, Snapshot
 from store.log.grid import Grid
 from store.log.received_range import examined
@@ -24,7 +24,7 @@ class EntryRange(NamedTuple):
     before: LogTail
 
 
-def ranges_of(target: Target, backup: ShardBackup) -> Iterator[EntryRange]:
+def ranges_of(target: BackupTarget, backup: ShardBackup) -> Iterator[EntryRange]:
     """Yield all entries of a shard, in order. Raises DamagedBackupError at the first object that is missing or
     damaged, or that does not continue the one before it."""
     tail, grid = backup.start, Grid(backup.segment_bytes)
@@ -34,7 +34,7 @@ def ranges_of(target: Target, backup: ShardBackup) -> Iterator[EntryRange]:
         tail = piece.tail
 
 
-def checked_range(shard: int, piece: Piece, content: bytes, tail: LogTail, grid: Grid) -> EntryRange:
+def checked_range(shard: int, piece: BackupPiece, content: bytes, tail: LogTail, grid: Grid) -> EntryRange:
     """Return the entries of a piece that follow `tail`. Raises DamagedBackupError."""
     name = piece_name(shard, piece)
     skipped = tail.end - piece.position if piece.first_index <= tail.index else 0
@@ -50,12 +50,12 @@ def checked_range(shard: int, piece: Piece, content: bytes, tail: LogTail, grid:
     return EntryRange(view, headers, tail)
 
 
-def read_piece(target: Target, shard: int, piece: Piece) -> bytes:
+def read_piece(target: BackupTarget, shard: int, piece: BackupPiece) -> bytes:
     """Return the bytes of a piece. Raises DamagedBackupError if they are not those of the manifest."""
     return _read(target, piece_name(shard, piece), piece.length, piece.sha256)
 
 
-def read_snapshot(target: Target, shard: int, stored: StoredSnapshot) -> Snapshot:
+def read_snapshot(target: BackupTarget, shard: int, stored: StoredSnapshot) -> Snapshot:
     """Return the snapshot at the start of a shard. Raises DamagedBackupError."""
     name = snapshot_name(shard, stored)
     try:
@@ -67,7 +67,7 @@ def read_snapshot(target: Target, shard: int, stored: StoredSnapshot) -> Snapsho
     return snapshot
 
 
-def _read(target: Target, name: str, length: int, sha256: str) -> bytes:
+def _read(target: BackupTarget, name: str, length: int, sha256: str) -> bytes:
     content = target.get(name)
     if content is None:
         raise DamagedBackupError(f"{name} is missing")

@@ -18,12 +18,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.backup.cut import LogCut, TopicsCut
+from ledger.backup.cut import ShardCut, TopicsCut
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.manifest import Manifest, ShardBackup
 from ledger.backup.reading import EntryRange, ranges_of, read_snapshot
 from ledger.backup.shard_writer import ShardWriter, configuration_of
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.transport.cluster_secret import new_secret
@@ -63,7 +63,7 @@ OnRead = Callable[[int], None]
 
 
 def restore_backup(
-    target: Target,
+    target: BackupTarget,
     manifest: Manifest,
     settings: RestoreSettings,
     *,
@@ -106,7 +106,7 @@ def _check(manifest: Manifest, settings: RestoreSettings) -> None:
 class _Restoration:
     def __init__(
         self,
-        target: Target,
+        target: BackupTarget,
         manifest: Manifest,
         settings: RestoreSettings,
         root: Path,
@@ -152,7 +152,7 @@ class _Restoration:
                 writer.close()
 
     def _fill(self, shard: ShardBackup, snapshot: Snapshot | None, writers: Mapping[int, ShardWriter]) -> RestoredShard:
-        cut: LogCut | TopicsCut = LogCut(self._settings.until_ms)
+        cut: ShardCut | TopicsCut = ShardCut(self._settings.until_ms)
         if shard.shard == TOPICS_SHARD:
             cut = TopicsCut(self._settings.until_ms, self._newest_topic, snapshot)
         last = None
@@ -174,7 +174,7 @@ class _Restoration:
                 written += header.end - entries.headers[0].position
             if kept < len(entries.headers):
                 break
-        if isinstance(cut, LogCut):
+        if isinstance(cut, ShardCut):
             self._newest_topic = max(self._newest_topic, cut.newest_topic)
         if last is None:
             raise BackupError(f"shard {shard.shard} began after this time: choose a later time")

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ledger.backup.errors import BackupError
-from ledger.backup.manifest import Piece, ShardBackup, StoredSnapshot, piece_name, snapshot_name
+from ledger.backup.manifest import BackupPiece, ShardBackup, StoredSnapshot, piece_name, snapshot_name
 from ledger.backup.rate import RateLimit
 from ledger.backup.source import LogListing, ShardSource
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from raft.configuration_entry import InvalidConfigurationError, decode_configuration
 from store import CorruptRangeError, ForkedError, Snapshot
 from store.log.entry import ALIGNMENT, HEADER_SIZE, EntryFlawError, parse
@@ -38,7 +38,7 @@ OnCopied = Callable[[ShardBackup, int], None]
 
 
 class ShardCopy:
-    def __init__(self, source: ShardSource, target: Target, limit: RateLimit, on_copied: OnCopied) -> None:
+    def __init__(self, source: ShardSource, target: BackupTarget, limit: RateLimit, on_copied: OnCopied) -> None:
         self._source = source
         self._nodes = source.nodes
         self._target = target
@@ -78,7 +78,7 @@ class ShardCopy:
             snapshot = Snapshot.decode(content)
         except ValueError as error:
             raise BackupError(f"shard {shard}: a node sent a damaged snapshot ({error}); try again") from error
-        kept: tuple[Piece, ...] = ()
+        kept: tuple[BackupPiece, ...] = ()
         if before is not None and before.tail.index >= snapshot.index >= before.start.index:
             kept = tuple(piece for piece in before.pieces if piece.last_index > snapshot.index)
         stored = StoredSnapshot(snapshot.index, len(content), hashlib.sha256(content).hexdigest())
@@ -106,7 +106,7 @@ class ShardCopy:
             raise BackupError(f"shard {shard}: a node sent a damaged entry 1 ({error}); try again") from error
         return content[HEADER_SIZE : header.size]
 
-    def _next_piece(self, copied: ShardBackup, first_base: int, last_index: int) -> tuple[bytes, Piece]:
+    def _next_piece(self, copied: ShardBackup, first_base: int, last_index: int) -> tuple[bytes, BackupPiece]:
         """Return the bytes of the next piece, and the piece. The node has segments from the one at `first_base` on."""
         grid = Grid(copied.segment_bytes)
         base = max(grid.base(copied.tail.end), first_base)
@@ -155,7 +155,7 @@ def _whole_entries(content: bytearray, whole: int, last_index: int) -> tuple[int
     return whole, False, HEADER_SIZE
 
 
-def _checked(copied: ShardBackup, content: bytes, grid: Grid) -> Piece:
+def _checked(copied: ShardBackup, content: bytes, grid: Grid) -> BackupPiece:
     """Return the piece with this content. Raises BackupError unless it continues what is copied."""
     tail = copied.tail
     try:
@@ -168,7 +168,7 @@ def _checked(copied: ShardBackup, content: bytes, grid: Grid) -> Piece:
     except CorruptRangeError as error:
         raise BackupError(f"shard {copied.shard}: a node sent damaged entries: {error}; try again") from error
     first, last = headers[0], headers[-1]
-    return Piece(
+    return BackupPiece(
         position=first.position,
         length=len(content),
         first_index=first.index,

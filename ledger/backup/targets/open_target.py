@@ -8,14 +8,14 @@ from pathlib import Path
 from ledger.backup.errors import BackupError
 from ledger.backup.targets.directory_target import DirectoryTarget
 from ledger.backup.targets.key_file import read_key_file
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 
 _S3 = "s3://"
 # The names of objects, encrypted or not, for which no library is needed.
 _KEY_CHECK = "key-check"
 
 
-def open_target(name: str, key_file: Path | None = None) -> Target:
+def open_target(name: str, key_file: Path | None = None) -> BackupTarget:
     """Return the target. With `key_file`, the target encrypts its objects with the key in this file. Raises BackupError
     if the name is not the name of a target, or if the key is not that of the target."""
     target = _named(name)
@@ -33,7 +33,7 @@ def open_target(name: str, key_file: Path | None = None) -> Target:
     return SealedTarget(target, key)
 
 
-def _named(name: str) -> Target:
+def _named(name: str) -> BackupTarget:
     if not name.startswith(_S3):
         if "://" in name:
             raise BackupError(f"{name} is no target: name a directory, or s3://BUCKET/PREFIX")

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.targets.key_file import KEY_BYTES
-from ledger.backup.targets.target import StoredObject, Target
+from ledger.backup.targets.target import BackupTarget, StoredObject
 
 KEY_CHECK = "key-check"
 MAGIC = b"LMQA"
@@ -36,7 +36,7 @@ _PURPOSE = b"ledgermq backup object 1"
 
 
 class SealedTarget:
-    def __init__(self, inner: Target, key: bytes) -> None:
+    def __init__(self, inner: BackupTarget, key: bytes) -> None:
         """Raises BackupError if the objects of `inner` have another key, or are not encrypted."""
         self._inner = inner
         self._key = key

@@ -17,7 +17,7 @@ class StoredObject(NamedTuple):
     size: int
 
 
-class Target(Protocol):
+class BackupTarget(Protocol):
     @property
     def title(self) -> str:
         """The target as the user named it."""

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ledger.backup.catalogue import chosen_manifest
 from ledger.backup.errors import BackupError
-from ledger.backup.manifest import Manifest, Piece, ShardBackup, snapshot_name
+from ledger.backup.manifest import BackupPiece, Manifest, ShardBackup, snapshot_name
 from ledger.backup.reading import read_piece
 from ledger.backup.targets.open_target import open_target
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import LogReplica, Segment
 
@@ -73,7 +73,7 @@ class BackupAccess:
             raise SourceError(f"{path}: the backup has no such shard")
         return shard
 
-    def _content(self, shard: int, piece: Piece) -> bytes:
+    def _content(self, shard: int, piece: BackupPiece) -> bytes:
         key = (shard, piece.position)
         if key not in self._pieces:
             try:
@@ -111,7 +111,7 @@ def _target_of(source: str) -> str:
     return source.removeprefix(SCHEME).partition("#")[0]
 
 
-def _opened(source: str) -> tuple[Target, Manifest]:
+def _opened(source: str) -> tuple[BackupTarget, Manifest]:
     key = os.environ.get(KEY_FILE_VARIABLE)
     try:
         target = open_target(_target_of(source), Path(key) if key else None)

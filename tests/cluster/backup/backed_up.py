@@ -10,7 +10,7 @@ from ledger.backup.create import BackupSettings, create_backup
 from ledger.backup.manifest import Manifest
 from ledger.backup.restore import RestoredShard, RestoreSettings, restore_backup
 from ledger.backup.targets.directory_target import DirectoryTarget
-from ledger.backup.targets.target import Target
+from ledger.backup.targets.target import BackupTarget
 from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet
 
@@ -21,7 +21,7 @@ Row = tuple[int, int, bytes | None, bytes, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ClusterContents:
     """What clients can see of a cluster."""
 
     messages: dict[str, list[Row]]
@@ -31,7 +31,7 @@ class Contents:
     rules: list[tuple[str, ...]]
 
 
-async def backup(fleet: Fleet, target: Target, settings: BackupSettings = NO_LIMIT) -> Manifest:
+async def backup(fleet: Fleet, target: BackupTarget, settings: BackupSettings = NO_LIMIT) -> Manifest:
     def make() -> Manifest:
         with Admin(fleet.bootstrap) as admin:
             return create_backup(admin, target, settings)
@@ -39,7 +39,9 @@ async def backup(fleet: Fleet, target: Target, settings: BackupSettings = NO_LIM
     return await asyncio.to_thread(make)
 
 
-async def restore(target: Target, manifest: Manifest, fleet: Fleet, until_ms: int | None = None) -> list[RestoredShard]:
+async def restore(
+    target: BackupTarget, manifest: Manifest, fleet: Fleet, until_ms: int | None = None
+) -> list[RestoredShard]:
     """Restore a backup into the directories of the nodes of a fleet that was never started."""
     nodes = {node: fleet.address(node) for node in fleet.nodes}
     cluster = fleet.settings(1).cluster
@@ -72,7 +74,7 @@ async def consume_some(fleet: Fleet, topic: str, group: str, count: int) -> None
         await consumer.acknowledge()
 
 
-async def contents(fleet: Fleet) -> Contents:
+async def contents(fleet: Fleet) -> ClusterContents:
     async with AsyncAdmin(fleet.bootstrap) as admin:
         topics = await admin.list_topics()
         named = [topic for topic in topics if not topic.name.startswith("%")]
@@ -86,7 +88,7 @@ async def contents(fleet: Fleet) -> Contents:
         users = [user.name for user in await admin.list_users()]
         rules = [tuple(map(str, (rule.user, rule.action, rule.resource))) for rule in await admin.list_rules()]
         rows = {topic.name: await messages_of(fleet, topic.name) for topic in named}
-    return Contents(
+    return ClusterContents(
         messages=rows,
         topics=[(topic.name, topic.topic_id, topic.queues, tuple(topic.shards)) for topic in topics],
         groups=groups,

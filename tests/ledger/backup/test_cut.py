@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.backup.cut import LogCut, TopicsCut
+from ledger.backup.cut import ShardCut, TopicsCut
 from ledger.backup.reading import EntryRange
 from ledger.backup.restore import placed
 from ledger.state.command_encoding import encode_command
@@ -48,7 +48,7 @@ def creations(names: Sequence[str], begin_ms: int) -> list[tuple[int, EntryDraft
 def test_entries_up_to_the_time_are_kept() -> None:
     some = entries((10, batch(1)), (20, batch(7)), (20, batch(2)), (30, batch(9)))
     for until_ms, kept, newest in ((9, 0, 0), (10, 1, 1), (20, 3, 7), (29, 3, 7), (30, 4, 9), (None, 4, 9)):
-        cut = LogCut(until_ms)
+        cut = ShardCut(until_ms)
         assert (cut.kept(some), cut.newest_topic) == (kept, newest)
 
 

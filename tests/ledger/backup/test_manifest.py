@@ -10,8 +10,8 @@ import pytest
 from ledger.backup.catalogue import backups_in, chosen_manifest, load_manifest, prune
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.manifest import (
+    BackupPiece,
     Manifest,
-    Piece,
     ShardBackup,
     StoredSnapshot,
     backup_of,
@@ -25,8 +25,8 @@ from ledger.backup.progress import Progress, furthest
 from store import LogTail
 from tests.ledger.backup.memory_target import MemoryTarget
 
-PIECE = Piece(4096, 512, 11, 20, 2, 3, 1_000, 2_000, 7, "ab" * 32)
-LATER = Piece(4608, 512, 21, 30, 3, 3, 2_000, 3_000, 9, "cd" * 32)
+PIECE = BackupPiece(4096, 512, 11, 20, 2, 3, 1_000, 2_000, 7, "ab" * 32)
+LATER = BackupPiece(4608, 512, 21, 30, 3, 3, 2_000, 3_000, 9, "cd" * 32)
 SHARD = ShardBackup(
     1, 1 << 20, (1, 2, 3), LogTail(10, 2, 4096, 5, 900), StoredSnapshot(10, 100, "ef" * 32), (PIECE, LATER)
 )
