@@ -24,6 +24,7 @@ from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters
+from cluster.node.metrics.placement_metrics import PlacementCollector
 from cluster.node.metrics.raft_metrics import RaftCollector
 from cluster.node.metrics.readiness_metrics import ReadinessCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
@@ -200,6 +201,7 @@ class Node:
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))
+        self._registry.register(PlacementCollector(shards.replicas))
         self._transactions = TransactionService(
             shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cluster.node.metrics.consumption_metrics import CONSUMPTION
 from cluster.node.metrics.definition import MetricDefinition, counter, gauge
 from cluster.node.metrics.node_metrics import LOG_EVENTS, OF_THE_NODE, TIMED_EVENTS, TRAFFIC
+from cluster.node.metrics.placement_metrics import PLACEMENT
 from cluster.node.metrics.raft_metrics import RAFT
 from cluster.node.metrics.readiness_metrics import READINESS
 from cluster.node.metrics.rocketmq_metrics import ROCKETMQ
@@ -39,6 +40,7 @@ CHAPTERS = (
     MetricChapter("Node", "", (*READINESS, *OF_THE_NODE)),
     MetricChapter("Traffic", "", (*TRAFFIC, *SLOW)),
     MetricChapter("Shards and their logs", "", (*RAFT, *LOG_EVENTS)),
+    MetricChapter("Placement of replicas", "", PLACEMENT),
     MetricChapter("Consumer groups", "A node reports the shards that it leads.", CONSUMPTION),
     MetricChapter("Shared groups", "A node reports the shards that it leads.", SHARED),
     MetricChapter("Messages with delivery times", "", (*TIMED, *TIMED_EVENTS)),

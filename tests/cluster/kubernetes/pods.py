@@ -20,7 +20,7 @@ from tests.cluster.kubernetes.chart import NAMESPACE, Object
 
 GROUP = 10001
 _READY_S = 90.0
-_LABEL = "ledgermq.test"
+_LABEL = "ledgermq-test"
 
 
 class Pods:
