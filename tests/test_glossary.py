@@ -222,6 +222,7 @@ PLAIN_OPTIONS = {
     "--verify",
     "--version",
     "--wait",
+    "--watch",
     "--yes",
 }
 """Options in plain English, which need no glossary."""
