@@ -86,7 +86,7 @@ class S3Target:
                 Bucket=self._bucket, Prefix=self._prefix + prefix
             )
             for page in pages:
-                for each in page.get("ClusterContents", ()):
+                for each in page.get("Contents", ()):
                     name = each["Key"].removeprefix(self._prefix)
                     if name != LOCK:
                         found.append(StoredObject(name, each["Size"]))
