@@ -13,10 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from store.disk.disk import Disk, replace_file
+from store.disk.disk import Disk, ReadOnlyDisk, replace_file
 from store.errors import StoreError
 
 _DISCARDING, _DISCARDED = "discarding", "discarded"
+
+
+def is_discarded(disk: ReadOnlyDisk, shard: Path) -> bool:
+    """Return True if the directory of a shard holds no replica, because the replica was discarded or is being
+    discarded."""
+    is_gone = disk.exists(shard / _DISCARDED) and not disk.exists(shard / "vote")
+    return is_gone or disk.exists(shard / _DISCARDING)
 
 
 class DiscardMarks:

@@ -42,7 +42,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.directory.discarding import DiscardMarks
+from store.directory.discarding import DiscardMarks, is_discarded
 from store.directory.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
 from store.directory.shard_marks import ShardMarks
 from store.disk.disk import Disk, Lock, read_file, replace_file
@@ -87,16 +87,12 @@ class NodeDirectory:
 
     def shards(self) -> list[int]:
         """Return the numbers of the shards that have a replica in this data directory, ascending."""
-        return [shard for shard in self._named() if not self._is_discarded(shard)]
+        return [shard for shard in self._named() if not is_discarded(self._disk, self._path / f"{_SHARD}{shard}")]
 
     def _named(self) -> list[int]:
         """Return the numbers of the shards that have a directory, ascending."""
         numbers = (name.removeprefix(_SHARD) for name in self._disk.list(self._path) if name.startswith(_SHARD))
         return sorted(int(number) for number in numbers if number.isdecimal())
-
-    def _is_discarded(self, shard: int) -> bool:
-        vote_path = self._path / f"{_SHARD}{shard}" / "vote"
-        return self.discard_marks(shard).was_discarded and not self._disk.exists(vote_path)
 
     def _finish_discarding(self) -> None:
         for shard in self._named():

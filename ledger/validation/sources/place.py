@@ -31,6 +31,7 @@ from store import (
     StoreError,
     segment_files,
 )
+from store.directory.discarding import is_discarded
 from store.directory.format_upgrade import FORMAT
 from store.disk.disk import read_file
 from store.disk.numbered import is_number
@@ -133,7 +134,8 @@ def places_of(path: Path) -> list[LogPlace]:
         raise UnreadableError(
             f"{path} has the indexes of a node and no log: give the data directory, and {path} with --index-data"
         )
-    shards = [path / name for name in names if name.startswith(_SHARD) and (path / name).is_dir()]
+    directories = [path / name for name in names if name.startswith(_SHARD) and (path / name).is_dir()]
+    shards = [directory for directory in directories if not is_discarded(disk, directory)]
     if shards or "identity.json" in names:
         flaws = _identity_flaws(disk, path)
         holder = disk.lock_holder(path / "lock")

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.node.formation.first_voters import in_turn
 from ledger.errors import UnknownNodeError
+from ledger.validation.sources.place import places_of
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import NoSpaceError, PosixDisk
 from tests.cluster.fleet import Fleet, MakeFleet
@@ -108,6 +109,8 @@ async def test_a_node_that_was_removed_from_a_shard_gets_a_new_replica(make_flee
         await eventually(lambda: is_only_marked(directory), "node 2 has deleted its replica", deadline_s=30)
 
         await fleet.stop(2)
+        shards = [place.shard.name for place in places_of(fleet.data(2)) if place.shard is not None]
+        assert shards == ["shard-0"], "validation skips the other one"
         (directory / "discarded").rename(directory / "discarding")
         (directory / "log" / "left").write_bytes(b"from a deletion that was killed")
         await fleet.start(2)
