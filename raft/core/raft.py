@@ -174,10 +174,10 @@ class Raft:
         does not lead, return an empty dict."""
         return {node: self._server.ticks - progress.heard_at for node, progress in self.progress.items()}
 
-    def hears(self, node: int) -> bool:
-        """Return True if this server leads, and heard the other member within an election timeout."""
+    def hears(self, node: int, *, within: int = 1) -> bool:
+        """Return True if this server leads, and heard the other member within so many election timeouts."""
         silent = self.silent_ticks.get(node)
-        return silent is not None and silent < self.settings.timing.election_ticks
+        return silent is not None and silent < within * self.settings.timing.election_ticks
 
     @property
     def supported_feature_level(self) -> int:

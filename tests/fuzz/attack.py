@@ -33,7 +33,7 @@ _UNPROVEN = {grpc.StatusCode.UNAUTHENTICATED.name, FRONT_UNPROVEN}
 # The caller's own gRPC library says this if the node closes a stream while the caller writes. No node sends it.
 BROKEN_STREAM = "Internal error from Core"
 # Methods that remove nodes or entries of the load if they are called with the right numbers.
-_REMOVING = {"RemoveNode", "TrimLog", "DropTopic", "DeleteTopic", "RecoverNode"}
+_REMOVING = {"RemoveNode", "DrainNode", "TrimLog", "DropTopic", "DeleteTopic", "RecoverNode"}
 
 
 class Attack:

@@ -37,6 +37,8 @@ from store import EntryDraft, EntryKind, StoreError, Suspect
 
 # A follower that lacks at most this much counts as caught up. As much may be in flight to it.
 CAUGHT_UP_BYTES = 8 << 20
+# A member that was not heard for so many election timeouts is lost, until it is heard again.
+LOST_TIMEOUTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class MemberChanges:
     def remove(self, node: int, *, replicas: int = 1, force: bool = False) -> ChangeProposal:
         """Remove a member. The leader can remove itself. `replicas` is the number of replicas that the shard shall
         have. Raise ShardShortError, unless `force` is given, if the voters that are left could not commit at once, or
-        if fewer than `replicas` voters that count would be left and the node is one that counts."""
+        if fewer than `replicas` voters that count would be left and the node is not lost already."""
         validate_node(node)
         configuration = self._newest()
         self._member(configuration, node)
@@ -210,11 +212,19 @@ class MemberChanges:
                 f"{_listed(left) or 'none'} would answer with the whole log; start the others and wait until they have "
                 "caught up, or force the removal (`--force`)"
             )
-        if counts[node] and len(left) < replicas:
+        if len(left) < replicas and not self._is_lost(node):
             raise ShardShortError(
                 f"{shard} would have {len(left)} of {replicas} replicas without node {node}: add a node first "
                 "(`ledgermq cluster add-node`), or force the removal (`--force`)"
             )
+
+    def _is_lost(self, node: int) -> bool:
+        """Return True if the shard has already lost this voter: it is silent, a suspect, or diverges."""
+        raft = self._replica.driver.raft
+        progress = raft.progress.get(node)
+        if node == raft.node or progress is None:
+            return False
+        return progress.suspicion is not None or progress.diverges or not raft.hears(node, within=LOST_TIMEOUTS)
 
     def _check_caught_up(self, node: int, member: ConfiguredMember) -> None:
         state = self._state(node, member, is_voter=False)

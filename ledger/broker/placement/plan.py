@@ -42,8 +42,8 @@ def plan(view: PlacementView) -> PlacementPlan:
 
 def short_without(view: PlacementView, node: int) -> list[str]:
     """Return one sentence for each shard that would have too few voters if the node left the cluster for ever, because
-    no other node can take its replica. Replicas on a node that does not answer are not missed."""
-    if node not in view.nodes or view.nodes[node].silent_ms > 0:
+    no other node can take its replica. Replicas on a node that is lost are not missed."""
+    if view.is_lost(node):
         return []
     found = []
     for shard in view.shards.values():
@@ -124,7 +124,7 @@ class _Planner:
             if self._is_busy(source):
                 continue
             is_missed = shard.replicas[source].is_voter and len(kept) < self._wanted(shard)
-            is_lost = not shard.replicas[source].answers and not self._has_candidate(shard)
+            is_lost = self._view.is_lost(source) and not self._has_candidate(shard)
             if not is_missed or is_lost:
                 self._add(ReplicaMove(shard.shard, 0, source, MoveReason.DRAIN))
             else:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from ledger.state.placement_table import NodeDrain, ReplicaMove
 from ledger.topics import TOPICS_SHARD
 
+# A node that was silent for so long is not counted on any more. It is gone much later.
+LOST_MS = 3_000
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedReplica:
@@ -60,6 +63,11 @@ class PlacementView:
     is_balancing: bool = False
     drains: Mapping[int, NodeDrain] = field(default_factory=dict)
     moves: Mapping[int, ReplicaMove] = field(default_factory=dict)
+
+    def is_lost(self, node: int) -> bool:
+        """Return True if the node has been silent for long enough to say that its replicas are lost, until it is heard
+        again."""
+        return node not in self.nodes or self.nodes[node].silent_ms >= LOST_MS
 
     @property
     def gone(self) -> list[int]:

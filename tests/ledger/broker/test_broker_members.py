@@ -13,7 +13,7 @@ import pytest
 
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.members.handover import begin_transfer, successors
-from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, MemberChanges
+from ledger.broker.members.members import CAUGHT_UP_BYTES, LOST_TIMEOUTS, Introduction, MemberChanges
 from ledger.broker.members.membership import Membership
 from ledger.broker.placement.keeper import PlacementKeeper
 from ledger.broker.replicas import Replicas
@@ -62,11 +62,11 @@ class Driver:
         self.raft = SimpleNamespace(
             node=1, leader=1, commit=COMMIT, progress=progress, configuration=Configuration((1, 2), (3,)),
             log=SimpleNamespace(holds=lambda index, term: True), is_suspect=False, term=5, transferring_to=0,
-            hears=lambda node: node not in self.silent,
+            hears=lambda node, within=1: self.silent.get(node, 0) < within,
         )  # fmt: skip
         self.leads = True
-        # The nodes that this leader does not hear.
-        self.silent: set[int] = set()
+        # Node -> for how many election timeouts this leader has not heard it.
+        self.silent: dict[int, int] = {}
         # Errors to raise: key 0 for a change of members, a node's number for a transfer to that node.
         self.refuses: dict[int, Exception] = {}
         self.changes: list[tuple[ShardConfiguration, Configuration]] = []
@@ -269,11 +269,14 @@ async def test_a_removal_that_would_leave_the_shard_short_is_refused(leader: Lea
     with pytest.raises(ShardShortError, match="shard 0 would have 1 of 2 replicas without node 2: add a node first"):
         members.remove(2, replicas=2)
     members.remove(3, replicas=2)  # a learner
-    leader.driver.silent = {2}
+    leader.driver.silent = {2: 1}
+    with pytest.raises(ShardShortError, match="shard 0 would have 1 of 2 replicas without node 2"):
+        members.remove(2, replicas=2)
+    leader.driver.silent = {2: LOST_TIMEOUTS}
     with pytest.raises(ShardShortError, match="of its other voters 2, only none would answer with the whole log"):
         members.remove(1)
     members.remove(2, replicas=2)  # it is lost already
-    leader.driver.silent = set()
+    leader.driver.silent = {}
     leader.driver.raft.progress[2].mode = Mode.PROBE
     with pytest.raises(ShardShortError, match="would take no writes without node 1"):
         members.remove(1)
