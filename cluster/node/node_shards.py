@@ -286,7 +286,7 @@ class NodeShards:
         """If this node leads shard 0, add shards until their number equals the setting `shards`."""
         try:
             while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
-                await add_shard(replica)
+                await add_shard(replica, rooms=self._calls.rooms())
         except LedgerError as error:
             log.info("shards are still to be added: %s", error)
             asyncio.get_running_loop().call_later(RETRY_S, self._news.set)

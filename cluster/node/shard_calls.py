@@ -75,6 +75,9 @@ class ShardCalls:
         request = operations_pb2.TransferLeadershipRequest(shard=shard, from_node=source)
         await client.call(shard, lambda stub, seconds: stub.TransferLeadership(request, timeout=seconds))
 
+    async def learn_rooms(self) -> None:
+        await self.client()
+
     def rooms(self) -> Mapping[int, str]:
         return {} if self._client is None else self._client.routes.table.rooms
 

@@ -17,6 +17,7 @@ A node that is drained to be removed leaves shard 0, and so the cluster, when it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -57,6 +58,9 @@ class PlacementCalls(Protocol):
 
     async def transfer_leadership(self, shard: int, source: int) -> None:
         """Let another voter lead the shard, if the node `source` leads it."""
+
+    async def learn_rooms(self) -> None:
+        """Ask for the machine rooms of the nodes, if that was never done."""
 
     def rooms(self) -> Mapping[int, str]:
         """Return the machine rooms of the nodes, as far as they are known."""
@@ -133,6 +137,12 @@ class PlacementKeeper:
             drains={drain.node: drain for drain in table.drains},
             moves={move.shard: move for move in table.moves},
         )
+
+    async def rooms(self) -> Mapping[int, str]:
+        """Return the machine rooms of the nodes, as far as they are known."""
+        with contextlib.suppress(LedgerError):  # without a leader of some shard, the rooms known so far are enough
+            await self._calls.learn_rooms()
+        return self._calls.rooms()
 
     # -- what this node knows
 

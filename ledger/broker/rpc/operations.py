@@ -211,7 +211,9 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         self, request: operations_pb2.AddShardRequest, response: operations_pb2.AddShardResponse
     ) -> None:
         replica = await self._leading(TOPICS_SHARD)
-        response.shard = await ensure_shard(replica, request.nodes, known_shards=request.shards)
+        response.shard = await ensure_shard(
+            replica, request.nodes, known_shards=request.shards, rooms=await self._placement.rooms()
+        )
         response.nodes.extend(replica.state.shards.nodes(response.shard))
 
     @answers(operations_pb2.OpenTopicResponse)

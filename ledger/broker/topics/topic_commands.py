@@ -8,7 +8,7 @@ lead. A returned future ends in LedgerError if the replica stops leading before 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.topics.placement import place_queues, place_shard
@@ -106,25 +106,32 @@ def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
     return replica.propose_checked(OpenTopic(topic.topic_id, topic.name, topic.shards, topic.created_ms))
 
 
-async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int) -> int:
+async def ensure_shard(
+    replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int, rooms: Mapping[int, str] | None = None
+) -> int:
     """Add a shard like `add_shard`, for a client that knows `known_shards` shards. If exactly one more shard
     exists, an earlier request of the client has added this shard, and no further shard is added. The value 0 means
     that the client does not know the number of shards. Returns the number of the shard."""
     shards = replica.state.shards
     if known_shards and len(shards.numbers) == known_shards + 1:
         return shards.numbers[-1]
-    return await add_shard(replica, nodes)
+    return await add_shard(replica, nodes, rooms)
 
 
-async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
-    """Add a shard on the nodes `wanted`, or by default on the nodes with the fewest replicas. Returns the number of
+async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = (), rooms: Mapping[int, str] | None = None) -> int:
+    """Add a shard on the nodes `wanted`, or by default on the nodes with the fewest replicas, in different machine
+    rooms if that can be had. `rooms` has the rooms of the nodes, as far as they are known. Returns the number of
     the new shard when the command is committed. Raises LedgerError, for example UnknownNodeError."""
     shards, configuration = replica.state.shards, replica.newest_configuration()
     assert configuration is not None, "what a leader has begins with its own configuration"
     if strangers := sorted(set(wanted) - configuration.members.keys()):
         raise UnknownNodeError(f"node {strangers[0]} is not a member of shard 0: add the node to the cluster first")
     number = shards.numbers[-1] + 1
-    nodes = tuple(wanted) or place_shard(number, configuration.voters, (nodes for _, nodes in shards))
+    placement = replica.state.placement
+    drained = {drain.node for drain in placement.drains}
+    able = [node for node in configuration.voters if node not in drained] or [*configuration.voters]
+    others = (nodes for _, nodes in shards)
+    nodes = tuple(wanted) or place_shard(number, able, others, rooms, placement.replicas)
     incarnations = tuple(configuration.members[node].incarnation for node in nodes)
     await asyncio.shield(replica.propose_checked(AddShard(number, nodes, incarnations)))
     return number

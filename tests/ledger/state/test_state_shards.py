@@ -150,6 +150,16 @@ def test_shards_on_three_nodes_are_led_by_each_in_turn() -> None:
     assert all(sorted(nodes) == [1, 2, 3] for nodes in others)
 
 
+def test_replicas_of_a_shard_are_in_different_rooms() -> None:
+    rooms = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c"}
+    others: list[tuple[int, ...]] = []
+    for shard in range(1, 13):
+        others.append(place_shard(shard, range(1, 7), others, rooms))
+    assert all({rooms[node] for node in nodes} == {"a", "b", "c"} for nodes in others)
+    assert {rooms[node] for node in place_shard(1, [1, 2, 3, 4], [], rooms)} == {"a", "b"}
+    assert len(place_shard(1, range(1, 7), [], rooms, replicas=5)) == 5
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 4, 5, 7])
 def test_shards_spread_over_more_nodes_evenly(nodes: int) -> None:
     others: list[tuple[int, ...]] = []
