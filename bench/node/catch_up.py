@@ -8,7 +8,7 @@ stream` covers the time between the learner's first entry and the learner's last
 the learner verifies and writes each entry and builds its indexes. For the comparison, a client downloads the segment
 files of the same log from the HTTP port of the first node, which uses sendfile. In one download the client only writes
 the files; in another download the client also verifies each entry. All processes of the measurement share this
-machine. The CPU seconds are the sum of sender and receiver.
+machine. The nodes have no limit `catch_up_bytes_per_s`. The CPU seconds are the sum of sender and receiver.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from bench.tables import options, show
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
+from cluster.process_variables import changed_variables
 from store import PosixDisk
 from store.log import entry
 
@@ -54,7 +55,8 @@ class CatchUpFigures:
 
 
 def measure(directory: Path, gib: float) -> list[CatchUpFigures]:
-    with fresh_cluster(directory / "cluster", 1, segment_bytes=SEGMENT_BYTES) as cluster:
+    unlimited = changed_variables({"LEDGERMQ_CATCH_UP_BYTES_PER_S": "0"})
+    with unlimited, fresh_cluster(directory / "cluster", 1, segment_bytes=SEGMENT_BYTES) as cluster:
         fill(cluster.bootstrap, int(gib * GIB), MESSAGE_BYTES)
         node = cluster.node(1)
         names = segments(node)

@@ -22,6 +22,7 @@ This package contains, in reading order:
     transfer.py         handover of leadership to another voter
     suspicion.py        the rule for a node that may have lost entries it acknowledged
     divergence.py       the rule for nodes whose logs contradict each other below a commit index
+    catch_up.py         limits how fast learners catch up
     answers.py          notices a follower that answers heartbeats and nothing else
     errors.py           why the core refuses a request
 """

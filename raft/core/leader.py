@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from raft.core.answers import YIELD_PATIENCE
+from raft.core.catch_up import CatchUp
 from raft.core.configuration import Configuration
 from raft.core.divergence import CommittedEntry, Divergence
 from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Diverged, Transferring
@@ -38,6 +39,7 @@ class Leader:
     server, or None if the server stays the leader."""
 
     __slots__ = (
+        "_catch_up",
         "_fresh_round",
         "_max_uncommitted_bytes",
         "_no_op",
@@ -77,6 +79,7 @@ class Leader:
         # committed.
         self.progress: dict[int, FollowerProgress] = {}
         self._meet_members()
+        self._catch_up = CatchUp(settings.catch_up_bytes_per_tick)
         # (last index, bytes) of each proposal of this term that is not committed.
         self._uncommitted: deque[tuple[int, int]] = deque()
         # The sum of the bytes in _uncommitted.
@@ -123,6 +126,7 @@ class Leader:
         if self._is_stuck():
             self._server.is_slow = True
             return self.leave()
+        self._catch_up.tick()
         self._reopen_silent_streams()
         if self._waits_for(lambda progress: not progress.answers.is_mute):
             self._server.yields_until = self._server.ticks + YIELD_PATIENCE * self._timing.election_ticks
@@ -178,6 +182,7 @@ class Leader:
         first = self._server.append_own(len(sizes))
         self._uncommitted.append((self._server.log.last_index, size))
         self.uncommitted_bytes += size
+        self._catch_up.appended(size * (len(self.progress) + 1 - len(self._server.voters)))
         return first
 
     def change(self, configuration: Configuration, size: int) -> int:
@@ -224,11 +229,16 @@ class Leader:
             if progress.must_ask(self._timing.election_ticks):
                 progress.asked()
                 yield self._append(peer, progress.next, progress.next - 1)
+            is_learner = peer not in server.voters
             while progress.may_stream and progress.next <= self._written:
+                if is_learner and self._catch_up.is_spent:
+                    break
                 first = progress.next
                 last, size = self._reach(first, MAX_APPEND_BYTES)
                 assert first <= last <= self._written, f"reach({first}) gave {last}, written is {self._written}"
                 progress.streamed(last, size)
+                if is_learner:
+                    self._catch_up.sent(size)
                 yield self._append(peer, first, last)
 
     def _append(self, peer: int, first: int, last: int) -> Append:

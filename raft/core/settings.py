@@ -40,6 +40,8 @@ class RaftSettings:
     prefer: Prefer = no_preference
     # The highest feature level that this server's program supports.
     feature_level: int = 0
+    # The bytes that this server sends to its learners in a tick while they catch up, when it leads; 0: no limit.
+    catch_up_bytes_per_tick: int = 0
 
     def __post_init__(self) -> None:
         assert self.node >= 1, f"node ids begin at 1, not {self.node}"

@@ -116,6 +116,7 @@ class Node:
                 reach=self.reach,
                 max_uncommitted_bytes=network.max_uncommitted_bytes,
                 prefer=lambda _: network.preferred_leader,
+                catch_up_bytes_per_tick=network.catch_up_bytes_per_tick,
             ),
             RecoveredState(
                 disk.vote,
@@ -269,6 +270,7 @@ class Network:
         append_bytes: int = 1 << 20,
         async_flush: bool = False,
         preferred_leader: int = 0,
+        catch_up_bytes_per_tick: int = 0,
     ) -> None:
         """Build nodes 1..n, which are all voters.
 
@@ -276,6 +278,7 @@ class Network:
         is newer than its last entry."""
         self.async_flush = async_flush
         self.preferred_leader = preferred_leader
+        self.catch_up_bytes_per_tick = catch_up_bytes_per_tick
         # The number of restarts as a suspect so far. Each suspicion gets a new number.
         self.suspicions = 0
         self.timing = timing or RaftTiming(heartbeat_ticks=2, election_ticks=10)

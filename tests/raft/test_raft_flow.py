@@ -3,9 +3,12 @@ lost."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from raft.core import Append, FollowerProgress, RaftTiming
+from raft.core.catch_up import BURST_TICKS
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
 from tests.raft.network import ENTRY_BYTES, Network
 
@@ -217,3 +220,52 @@ def test_the_newest_commit_comes_with_the_heartbeat_when_nothing_is_to_be_sent()
     network.tick(1, 2)
     network.deliver_all()
     assert network.raft(2).commit == 2
+
+
+# -- learners that catch up
+
+
+def sent_to_learner(network: Network) -> list[int]:
+    """Let node 4 become a learner of a long log, and return how many entries it has after each of the next ticks."""
+    network.join(4)
+    network.change(1, (1, 2, 3), (4,))
+    had = []
+    for _ in range(40):
+        network.deliver_all()
+        had.append(len(network.log(4)))
+        network.tick(1)
+    return had
+
+
+def long(catch_up_bytes_per_tick: int) -> Network:
+    """Return a network whose leader has 100 entries. One Append carries 2."""
+    network = Network(append_bytes=2 * ENTRY_BYTES, catch_up_bytes_per_tick=catch_up_bytes_per_tick)
+    network.elect(1)
+    for value in range(100):
+        network.propose(1, value)
+        network.deliver_all()
+    return network
+
+
+def test_a_learner_gets_so_many_bytes_in_a_tick_and_voters_all_at_once() -> None:
+    had = sent_to_learner(long(4 * ENTRY_BYTES))
+    steps = [later - earlier for earlier, later in pairwise(had)]
+    assert max(steps) <= 4 * BURST_TICKS
+    assert sum(4 <= step <= 6 for step in steps) >= 15, "about 4 entries in a tick"
+    assert had[-1] == 102
+
+
+def test_without_a_limit_a_learner_gets_everything_at_once() -> None:
+    assert sent_to_learner(long(0))[0] == 102
+
+
+def test_a_learner_that_has_caught_up_gets_what_is_written() -> None:
+    network = long(ENTRY_BYTES)
+    network.join(4)
+    network.change(1, (1, 2, 3), (4,))
+    for _ in range(200):
+        network.deliver_all()
+        network.tick(1)
+    network.propose(1, *range(50))
+    network.deliver_all()
+    assert len(network.log(4)) == len(network.log(1))

@@ -69,7 +69,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
         "preferred_leader": 2, "serve_segments": False, "retention_hours": 1.5, "retention_bytes": 5,
         "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3,
-        "retention_check_ms": 20, "replace_after_ms": 30_000,
+        "retention_check_ms": 20, "replace_after_ms": 30_000, "catch_up_bytes_per_s": 9,
         "timed_max_days": 7.5, "timed_waiting_bytes": 6,
         "transaction_check_after_s": 2.5, "transaction_check_every_s": 3.5, "transaction_checks": 4,
         "transaction_max_hours": 5.5,
