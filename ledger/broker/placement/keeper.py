@@ -213,7 +213,7 @@ class PlacementKeeper:
             self.troubles[move.shard] = f"the leader of shard {move.shard} does not answer"
             return
         try:
-            if await self._is_over(move, shard, view):
+            if await self._take_step(move, shard, view):
                 await self._propose(self._replicas.topics, EndReplicaMove(move.shard))
                 log.info("%s has ended", _described(move))
                 self.troubles.pop(move.shard, None)
@@ -222,7 +222,7 @@ class PlacementKeeper:
                 log.info("%s waits: %s", _described(move), error)
             self.troubles[move.shard] = error.message
 
-    async def _is_over(self, move: ReplicaMove, shard: PlacedShard, view: PlacementView) -> bool:
+    async def _take_step(self, move: ReplicaMove, shard: PlacedShard, view: PlacementView) -> bool:
         """Take one step of the move. Return True if no step is left. Raises LedgerError."""
         new = shard.replicas.get(move.to)
         if move.to and (new is None or not new.is_voter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chaos.sim.reach.place import RARE, Place
 
 KEEPER = "ledger.broker.placement.keeper:PlacementKeeper"
-STEP = f"{KEEPER}._is_over"
+STEP = f"{KEEPER}._take_step"
 CALLS = "await self._calls"
 DISCARDED = "cluster.node.replica.discarding:DiscardedReplicas"
 
