@@ -45,7 +45,8 @@ def test_how_many_shards_there_are_changes_nothing_else_that_a_seed_draws() -> N
         three.conditions,
         three.tick_ms,
     )
-    assert set(three.strengths) - set(one.strengths) <= {("add_group", strength) for strength in (0.3, 1.0, 3.0)}
+    of_shards = {(kind, strength) for kind in ("add_group", "move_replicas") for strength in (0.3, 1.0, 3.0)}
+    assert set(three.strengths) - set(one.strengths) <= of_shards
 
 
 def test_an_event_is_about_any_shard_by_its_own_chance() -> None:
