@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
 
 from cluster.node.runtime import Runtime
 from ledger.broker.placement.view import PlacedReplica, PlacedShard
@@ -30,23 +33,20 @@ class ShardCalls:
         self._starting = asyncio.Lock()
 
     async def open_topic(self, shard: int, topic: Topic) -> None:
-        client = await self.client()
         request = operations_pb2.OpenTopicRequest(
             shard=shard, topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
         )
-        await client.call(shard, lambda stub, seconds: stub.OpenTopic(request, timeout=seconds))
+        await self._call(shard, "OpenTopic", request)
 
     async def drop_topic(self, shard: int, topic_id: int) -> None:
-        client = await self.client()
         request = operations_pb2.DropTopicRequest(shard=shard, topic_id=topic_id)
-        await client.call(shard, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
+        await self._call(shard, "DropTopic", request)
 
     # -- the placement of replicas
 
     async def placed_shard(self, shard: int) -> PlacedShard:
-        client = await self.client()
         request = operations_pb2.GetMembersRequest(shard=shard)
-        said = await client.call(shard, lambda stub, seconds: stub.GetMembers(request, timeout=seconds))
+        said: operations_pb2.GetMembersResponse = await self._call(shard, "GetMembers", request)
         replicas = {
             member.node: PlacedReplica(
                 member.node, member.voter, member.answers, not member.suspect, member.caught_up, member.lag_bytes
@@ -56,24 +56,20 @@ class ShardCalls:
         return PlacedShard(shard, said.leader, replicas, said.log_bytes)
 
     async def add_replica(self, shard: int, node: int, address: str) -> None:
-        client = await self.client()
         request = operations_pb2.AddNodeRequest(shard=shard, node=node, address=address, wait=True)
-        await client.call(shard, lambda stub, seconds: stub.AddNode(request, timeout=seconds))
+        await self._call(shard, "AddNode", request)
 
     async def promote_replica(self, shard: int, node: int) -> None:
-        client = await self.client()
         request = operations_pb2.PromoteNodeRequest(shard=shard, node=node, wait=True)
-        await client.call(shard, lambda stub, seconds: stub.PromoteNode(request, timeout=seconds))
+        await self._call(shard, "PromoteNode", request)
 
     async def remove_replica(self, shard: int, node: int) -> None:
-        client = await self.client()
         request = operations_pb2.RemoveNodeRequest(shard=shard, node=node, wait=True)
-        await client.call(shard, lambda stub, seconds: stub.RemoveNode(request, timeout=seconds))
+        await self._call(shard, "RemoveNode", request)
 
     async def transfer_leadership(self, shard: int, source: int) -> None:
-        client = await self.client()
         request = operations_pb2.TransferLeadershipRequest(shard=shard, from_node=source)
-        await client.call(shard, lambda stub, seconds: stub.TransferLeadership(request, timeout=seconds))
+        await self._call(shard, "TransferLeadership", request)
 
     async def learn_rooms(self) -> None:
         await self.client()
@@ -84,6 +80,11 @@ class ShardCalls:
     async def stop(self) -> None:
         if self._client is not None:
             await self._client.close()
+
+    async def _call(self, shard: int, method: str, request: Message) -> Any:
+        """Call this method of the shard's leader, and return its response. Raises LedgerError."""
+        client = await self.client()
+        return await client.call(shard, lambda stub, seconds: getattr(stub, method)(request, timeout=seconds))
 
     async def client(self) -> ClusterClient:
         """Return the client of this node's own cluster. Raises LedgerError."""
