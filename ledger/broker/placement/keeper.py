@@ -111,7 +111,7 @@ class PlacementKeeper:
         view = await self.view()
         await asyncio.gather(*(self._advance(move, view) for move in replica.state.placement.moves))
         await self._end_drains(replica, view)
-        await self._begin_moves(replica)
+        await self._begin_moves(replica, view)
 
     async def view(self) -> PlacementView:
         """Ask the leaders of all shards for their members. A shard whose leader does not answer is left out. Raises
@@ -196,8 +196,8 @@ class PlacementKeeper:
 
     # -- moves
 
-    async def _begin_moves(self, replica: BrokerReplica) -> None:
-        view = await self.view()
+    async def _begin_moves(self, replica: BrokerReplica, view: PlacementView) -> None:
+        """Begin the moves that are due. A shard whose move has just ended waits for the next look."""
         found = plan(view)
         for move in found.moves:
             await self._propose(replica, BeginReplicaMove(move.shard, move.to, move.source, move.reason))

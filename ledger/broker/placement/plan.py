@@ -115,9 +115,9 @@ class _Planner:
         return self._view.wanted if self._view.is_exact else min(self._view.wanted, len(shard.voters))
 
     def _drain(self) -> None:
-        for shard in self._free():
+        for shard in self._free_data():
             drained = [node for node in shard.replicas if node in self._view.drains]
-            if not drained or shard.shard == TOPICS_SHARD:
+            if not drained:
                 continue
             source = drained[0]
             kept = [node for node in shard.voters if node not in self._view.drains and not self._view.is_gone(node)]
@@ -131,8 +131,8 @@ class _Planner:
                 self._begin(shard, source, MoveReason.DRAIN)
 
     def _remove_surplus(self) -> None:
-        for shard in self._free():
-            if len(shard.voters) <= self._view.wanted or shard.shard == TOPICS_SHARD:
+        for shard in self._free_data():
+            if len(shard.voters) <= self._view.wanted:
                 continue
             source = self._least_useful(shard)
             if not self._is_busy(source):
@@ -147,8 +147,8 @@ class _Planner:
         usable = [node for node in self._view.nodes if self._view.is_usable(node) and node not in self._busy]
         full_first = sorted(usable, key=lambda node: (-self._replicas[node], -self._bytes[node], node))
         for source in full_first:
-            for shard in self._free():
-                if shard.shard != TOPICS_SHARD and source in shard.voters and (to := self._fairer(shard, source)):
+            for shard in self._free_data():
+                if source in shard.voters and (to := self._fairer(shard, source)):
                     return ReplicaMove(shard.shard, to, source, MoveReason.BALANCE)
         return None
 
@@ -166,6 +166,10 @@ class _Planner:
         for number, shard in sorted(self._view.shards.items()):
             if number not in self._moving:
                 yield shard
+
+    def _free_data(self) -> Iterator[PlacedShard]:
+        """Yield the shards that have no move under way, except shard 0, which has a replica on each node."""
+        return (shard for shard in self._free() if shard.shard != TOPICS_SHARD)
 
     def _begin(self, shard: PlacedShard, source: int, reason: MoveReason) -> None:
         if self._is_busy(source):
