@@ -53,6 +53,8 @@ PLACE_WAIT_S = 5.0
 # Logins that are computed at the same time, and the wait after a wrong password.
 MAX_LOGINS = 4
 WRONG_S = 0.5
+# A page that cannot be shown now is loaded again by the browser after this time.
+TRY_AGAIN_S = 2
 # The pages in the head of every page: path below `ROOT`, and name.
 NAVIGATION = (
     ("", "Cluster"),
@@ -269,8 +271,13 @@ class Console:
                 status, title = 404, "Not found"
             case _:
                 status, title = 409, "The cluster refused"
-        here = request.path
-        return self.pages.response("error.html", status, title=title, text=str(error), visitor=visitor, here=here)
+        here, tries_again = request.path, status == 503 and request.method == "GET"
+        page = self.pages.response(
+            "error.html", status, title=title, text=str(error), tries_again=tries_again, visitor=visitor, here=here
+        )
+        if tries_again:
+            page.headers["Refresh"] = str(TRY_AGAIN_S)
+        return page
 
     async def _to_root(self, _: web.Request) -> web.Response:
         return self._redirect(f"{ROOT}/")

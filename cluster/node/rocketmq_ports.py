@@ -132,13 +132,13 @@ class RocketmqPorts:
 def _prove(
     access: NodeAccess, runtime: Runtime, utc_offsets_s: Sequence[int], headers: Mapping[str, str], is_tls: bool
 ) -> Caller:
-    """Return who signed the headers of a call. Raises AuthenticationError."""
+    """Return who signed the headers of a call. Raises AuthenticationError and UnavailableError."""
     if access.authorizer is None:
         return ANYBODY
     return access.rocketmq.prove(
         headers.get(AUTHORIZATION, ""),
         headers.get(DATE, ""),
-        access.authorizer.access,
+        access.authorizer.fresh_access(),
         runtime.now_ms(),
         is_tls=is_tls,
         utc_offsets_s=utc_offsets_s,

@@ -91,9 +91,9 @@ class HttpRights:
         return await handler(request)
 
     async def _caller(self, request: web.Request) -> Caller:
-        """Return the proven caller. Raises AuthenticationError."""
+        """Return the proven caller. Raises AuthenticationError and UnavailableError."""
         kind, _, proof = request.headers.get("Authorization", "")[:MAX_HEADER].partition(" ")
-        access = self._authorizer.access
+        access = self._authorizer.fresh_access()
         match kind.lower():
             case "bearer":
                 if not proof.isascii():

@@ -105,7 +105,7 @@ class ConsoleUsers:
         self._now_ms = now_ms
 
     def prove(self, token: str) -> Caller:
-        caller = prove_token(token, self._authorizer.access, self._now_ms())
+        caller = prove_token(token, self._authorizer.fresh_access(), self._now_ms())
         self._authorizer.check_caller(caller)
         return caller
 

@@ -53,6 +53,13 @@ class Authorizer:
         """The users and rules as this node knows them. Raises UnavailableError before shard 0 has started."""
         return self._replicas.topics.state.access
 
+    def fresh_access(self) -> AccessTable:
+        """Return the users and rules for a proof. Raises UnavailableError if this node cannot know them: a node that
+        has just started would take a new user or token for an unknown one."""
+        access = self.access
+        self._check_fresh()
+        return access
+
     async def run(self) -> None:
         """Look again and again whether the rules are confirmed, until the task is cancelled."""
         while True:
@@ -96,8 +103,7 @@ class Authorizer:
         that was removed, and UnavailableError if this node cannot know."""
         if caller.has_every_right:
             return
-        access = self.access
-        self._check_fresh()
+        access = self.fresh_access()
         if caller.node and not self._replicas.lists_node(caller.node):
             raise PermissionDeniedError(f"node {caller.node} was removed from this cluster, so it calls for nobody")
         user = access.users.get(caller.user)

@@ -37,6 +37,8 @@ log = logging.getLogger("ledgermq.broker.placement")
 # How often the keeper looks while something is under way, and while nothing is.
 BUSY_LOOK_S = 0.5
 IDLE_LOOK_S = 2.0
+# How long the keeper listens for a node before it looks again whether the node is lost.
+LISTEN_S = 0.25
 # A cluster whose number of replicas an operator has set is examined as a whole after so many idle looks.
 WHOLE_LOOKS = 15
 
@@ -138,6 +140,23 @@ class PlacementKeeper:
             moves={move.shard: move for move in table.moves},
         )
 
+    async def check_drain(self, node: int) -> None:
+        """Raise UnknownNodeError if there is no such node. Raise ShardShortError if shards would have too few replicas
+        without the node. If the node may just have been lost, wait until it answers, or counts as lost."""
+        while True:
+            view = await self.view()
+            if node not in view.nodes:
+                nodes = ", ".join(map(str, view.nodes))
+                raise UnknownNodeError(f"node {node} is no node of the cluster: its nodes are {nodes}")
+            short = short_without(view, node)
+            if not short:
+                return
+            if await self._hears_again(node):
+                raise ShardShortError(
+                    f"without node {node}, {'; '.join(short)}: add a node first (`ledgermq cluster add-node`), or "
+                    f"remove the node at once, with less safety (`ledgermq cluster remove-node {node} --force`)"
+                )
+
     async def rooms(self) -> Mapping[int, str]:
         """Return the machine rooms of the nodes, as far as they are known."""
         with contextlib.suppress(LedgerError):  # without a leader of some shard, the rooms known so far are enough
@@ -158,6 +177,14 @@ class PlacementKeeper:
         raft, now = replica.driver.raft, self._monotonic_s()
         silent = [node for node in raft.progress if not raft.hears(node)]
         self._silent_since = {node: self._silent_since.get(node, now) for node in silent}
+
+    async def _hears_again(self, node: int) -> bool:
+        """Listen for a moment. Return False if the node, which is not this one, was silent meanwhile."""
+        raft = self._replicas.topics.driver.raft
+        before = raft.silent_ticks.get(node)
+        await asyncio.sleep(LISTEN_S)
+        now = raft.silent_ticks.get(node)
+        return before is None or now is None or now <= before
 
     def _nodes(self, replica: BrokerReplica) -> dict[int, ClusterNode]:
         configuration = replica.newest_configuration()
@@ -271,19 +298,6 @@ class PlacementKeeper:
 
     async def _propose(self, replica: BrokerReplica, command: Command) -> None:
         await asyncio.shield(replica.propose_checked(command))
-
-
-def check_drain(view: PlacementView, node: int) -> None:
-    """Raise UnknownNodeError if there is no such node. Raise ShardShortError if shards would have too few replicas
-    without the node."""
-    if node not in view.nodes:
-        nodes = ", ".join(map(str, view.nodes))
-        raise UnknownNodeError(f"node {node} is no node of the cluster: its nodes are {nodes}")
-    if short := short_without(view, node):
-        raise ShardShortError(
-            f"without node {node}, {'; '.join(short)}: add a node first (`ledgermq cluster add-node`), or remove the "
-            f"node at once, with less safety (`ledgermq cluster remove-node {node} --force`)"
-        )
 
 
 def _described(move: ReplicaMove) -> str:

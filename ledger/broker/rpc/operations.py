@@ -14,7 +14,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.handover import transfer_leadership
 from ledger.broker.members.members import MemberChanges, SuspectShard, doubt_of, recover, validate_node
 from ledger.broker.members.pins import pin_leader, unpin_leader
-from ledger.broker.placement.keeper import PlacementKeeper, check_drain
+from ledger.broker.placement.keeper import PlacementKeeper
 from ledger.broker.produce.proposals import ChangeProposal
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention.log_trim import LogTrim
@@ -132,7 +132,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         if request.stop:
             await asyncio.shield(replica.propose_checked(EndDrain(request.node)))
             return
-        check_drain(await self._placement.view(), request.node)
+        await self._placement.check_drain(request.node)
         await asyncio.shield(replica.propose_checked(DrainNode(request.node, request.removes)))
 
     @answers(operations_pb2.TransferLeadershipResponse)

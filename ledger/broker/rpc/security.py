@@ -83,13 +83,13 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
             await _refuse(context, error)
 
     async def _begun_access(self) -> AccessTable:
-        """Return the users. In a cluster that has just started, wait for its first administrator: until then, the right
-        password would seem to be wrong."""
+        """Return the users. A node that has just started waits for its leader, and for the first administrator of a new
+        cluster: until then, the right password would seem to be wrong. Raises UnavailableError."""
         for _ in range(round(BEGIN_S / _BEGIN_LOOK_S)):
-            if self._authorizer.access.has_begun:
+            if self._authorizer.access.has_begun and not self._authorizer.not_ready():
                 break
             await asyncio.sleep(_BEGIN_LOOK_S)
-        return self._authorizer.access
+        return self._authorizer.fresh_access()
 
     async def _prove(self, context: Context) -> None:
         request = await _next(context)
@@ -121,7 +121,7 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
             raise AuthenticationError("this node knows no authority that signs client certificates: use a password")
         content = certificate_content(self._cluster, client_nonce, nonce)
         uris = self._proven_uris(proof.certificates, proof.signature, content)
-        return prove_certificate(uris or [], self._cluster, self._authorizer.access)
+        return prove_certificate(uris or [], self._cluster, self._authorizer.fresh_access())
 
     # -- users and rules
 

@@ -116,6 +116,18 @@ async def test_what_would_leave_shards_short_is_refused_with_a_list(make_fleet: 
         assert [member.node for member in (await admin.members()).members] == [1, 3]
 
 
+async def test_a_node_that_was_just_lost_is_removed_without_force(make_fleet: MakeFleet) -> None:
+    """The shards are short already, so the removal makes nothing worse. The leader waits until it knows that."""
+    fleet = make_fleet(3, shards=2)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await begun(fleet, admin, shards=2)
+        lost = await fleet.follower()
+        await fleet.stop(lost)
+        await admin.remove_node(lost, timeout_ms=60_000)
+        assert lost not in [member.node for member in (await admin.members()).members]
+
+
 async def test_a_lost_node_is_replaced_and_an_old_replica_is_deleted_when_it_comes_back(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(4, shards=2, replace_after_ms=1_500)
     await fleet.start()

@@ -63,8 +63,11 @@ def test_after_its_start_a_node_knows_no_rules_until_it_follows_a_leader() -> No
     node = Node()
     with pytest.raises(UnavailableError, match="since its start"):
         node.check()
+    with pytest.raises(UnavailableError, match="since its start"):
+        node.authorizer.fresh_access()
     node.follows()
     node.check()
+    assert node.authorizer.fresh_access() is node.authorizer.access
 
 
 def test_a_node_that_refuses_callers_is_not_ready() -> None:

@@ -30,6 +30,9 @@ class Allowing:
         self.access = AccessTable()
         self.access.begin(User("alice", make_verifier(PASSWORD), 1), b"k" * 32)
 
+    def fresh_access(self) -> AccessTable:
+        return self.access
+
     def check(self, caller: Caller, action: Action, resource: Resource) -> None:
         pass
 
