@@ -20,6 +20,7 @@ from ledger.transactions import HALF_TOPIC
 TOPICS_SHARD = 0
 
 MAX_QUEUES = 1024
+MAX_REPLICAS = 9
 MAX_NAME_LENGTH = 127
 
 # Topics that no client reads, and the commands that show what waits in them.
@@ -107,6 +108,12 @@ def validate_queue_count(queues: int) -> None:
     """Raise InvalidArgumentError if a topic cannot have `queues` queues."""
     if not 1 <= queues <= MAX_QUEUES:
         raise InvalidArgumentError(f"A topic cannot have {queues} queues: choose 1 to {MAX_QUEUES}.")
+
+
+def validate_replicas(replicas: int) -> None:
+    """Raise InvalidArgumentError if a shard cannot have `replicas` replicas."""
+    if not 1 <= replicas <= MAX_REPLICAS:
+        raise InvalidArgumentError(f"A shard cannot have {replicas} replicas: choose 1 to {MAX_REPLICAS}.")
 
 
 def validate_topic_type(number: int) -> None:

@@ -35,11 +35,13 @@ class PlacementReplica:
 
 @dataclass(frozen=True, slots=True)
 class PlacementShard:
-    """The replicas of one shard. `log_bytes` is the size of its log."""
+    """The replicas of one shard. `log_bytes` is the size of its log, and `wanted` the number of replicas that it shall
+    have."""
 
     shard: int
     leader: int
     log_bytes: int
+    wanted: int
     replicas: tuple[PlacementReplica, ...]
 
 

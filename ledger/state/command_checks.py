@@ -59,10 +59,15 @@ from ledger.state.commands import (
 from ledger.state.coordinator_table import MAX_NUMBER
 from ledger.state.group_modes import MAX_ATTEMPTS, MIN_ATTEMPTS, GroupMode
 from ledger.state.lease_table import MAX_LEASE_TIME_MS, LeaseChange
-from ledger.state.placement_table import MAX_REPLICAS
 from ledger.state.shard_table import MAX_SHARDS
 from ledger.state.transaction_table import HERE, HalfName, check_halves
-from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_stored_name, validate_topic_type
+from ledger.topics import (
+    TOPICS_SHARD,
+    validate_queue_count,
+    validate_replicas,
+    validate_stored_name,
+    validate_topic_type,
+)
 from store.directory.vote_file import INCARNATION_BYTES
 
 # A cluster that creates a topic every second reaches this id after 68 years.
@@ -216,9 +221,11 @@ def check_values(command: Command) -> None:
 
 def _check_placement(command: PlacementCommand) -> None:
     match command:
-        case SetReplicas(replicas):
-            if not 1 <= replicas <= MAX_REPLICAS:
-                raise InvalidArgumentError(f"A shard cannot have {replicas} replicas: choose 1 to {MAX_REPLICAS}.")
+        case SetReplicas(replicas, shard):
+            if shard:
+                _check_shards((shard,))
+            if replicas or not shard:
+                validate_replicas(replicas)
         case DrainNode(node) | EndDrain(node):
             _check_node(node)
         case BeginReplicaMove(shard, to, source, _):

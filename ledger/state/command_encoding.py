@@ -535,8 +535,8 @@ _KINDS = (
     _Kind(
         SetReplicas,
         "set_replicas",
-        lambda it: command_pb2.SetReplicas(replicas=it.replicas),
-        lambda wire: SetReplicas(wire.replicas),
+        lambda it: command_pb2.SetReplicas(replicas=it.replicas, shard=it.shard),
+        lambda wire: SetReplicas(wire.replicas, wire.shard),
     ),
     _Kind(
         PausePlacement,

@@ -109,9 +109,11 @@ class AddShard:
 
 @dataclass(frozen=True, slots=True)
 class SetReplicas:
-    """From now on, each shard shall have so many replicas."""
+    """From now on, each shard shall have so many replicas. With `shard`, only this shard; 0 replicas then mean: as many
+    as the other shards."""
 
     replicas: int
+    shard: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -626,8 +626,10 @@ class State:
     def _apply_to_placement(self, command: PlacementCommand, now_ms: int) -> bool | None:
         self.require_placement()
         match command:
-            case SetReplicas(replicas):
-                self.placement.set_replicas(replicas)
+            case SetReplicas(replicas, shard):
+                if shard:
+                    self._check_shards((shard,))
+                self.placement.set_replicas(replicas, shard)
             case PausePlacement(paused):
                 self.placement.is_paused = paused
             case BalanceReplicas(begins):

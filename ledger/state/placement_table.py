@@ -9,7 +9,7 @@ earlier leader had begun, and carries it on (`ledger/broker/placement`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -17,10 +17,10 @@ from ledger.errors import InvalidArgumentError
 
 # Without a setting, each shard has so many replicas.
 DEFAULT_REPLICAS = 3
-MAX_REPLICAS = 9
 MAX_DRAINS = 1_024
 
-_HEAD = struct.Struct("<IBBII")
+_HEAD = struct.Struct("<IBBIII")
+_SHARD = struct.Struct("<II")
 _DRAIN = struct.Struct("<IB")
 _MOVE = struct.Struct("<IIIBq")
 
@@ -66,12 +66,15 @@ class PlacementTable:
         replicas: int = 0,
         drains: Iterable[NodeDrain] = (),
         moves: Iterable[ReplicaMove] = (),
+        of_shards: Iterable[tuple[int, int]] = (),
         *,
         is_paused: bool = False,
         is_balancing: bool = False,
     ) -> None:
-        # The number of replicas that an operator has set; 0: none was set.
+        # The number of replicas that an operator has set for all shards; 0: none was set.
         self.set_replicas_to = replicas
+        # The same for single shards, by shard. Topics of a class of their own are in these shards.
+        self._of_shards = dict(of_shards)
         # While the placement is paused, no move begins. Moves that have begun wait before their next step.
         self.is_paused = is_paused
         # Replicas move from nodes with many to nodes with few.
@@ -81,8 +84,23 @@ class PlacementTable:
 
     @property
     def replicas(self) -> int:
-        """Return how many replicas each shard shall have. Shard 0 has a replica on each node."""
+        """Return how many replicas each shard shall have that has no number of its own. Shard 0 has a replica on each
+        node."""
         return self.set_replicas_to or DEFAULT_REPLICAS
+
+    @property
+    def of_shards(self) -> Mapping[int, int]:
+        """Return how many replicas each shard shall have that has a number of its own, sorted by shard."""
+        return dict(sorted(self._of_shards.items()))
+
+    @property
+    def is_set(self) -> bool:
+        """Return True if an operator has set how many replicas all shards or some shards shall have."""
+        return self.set_replicas_to > 0 or bool(self._of_shards)
+
+    def replicas_of(self, shard: int) -> int:
+        """Return how many replicas this shard shall have."""
+        return self._of_shards.get(shard, self.replicas)
 
     @property
     def drains(self) -> list[NodeDrain]:
@@ -97,8 +115,14 @@ class PlacementTable:
     def move_of(self, shard: int) -> ReplicaMove | None:
         return self._moves.get(shard)
 
-    def set_replicas(self, replicas: int) -> None:
-        self.set_replicas_to = replicas
+    def set_replicas(self, replicas: int, shard: int = 0) -> None:
+        """Set how many replicas all shards shall have, or one shard. 0 takes the number of the shard away."""
+        if not shard:
+            self.set_replicas_to = replicas
+        elif replicas:
+            self._of_shards[shard] = replicas
+        else:
+            self._of_shards.pop(shard, None)
 
     def drain(self, drain: NodeDrain) -> None:
         """Begin to drain a node, or change what happens at the end. Raises InvalidArgumentError."""
@@ -126,10 +150,13 @@ class PlacementTable:
 
     def encode(self) -> bytes:
         """Return the table as bytes. Equal tables have equal bytes."""
-        drains, moves = self.drains, self.moves
+        drains, moves, of_shards = self.drains, self.moves, self.of_shards
         return b"".join(
             (
-                _HEAD.pack(self.set_replicas_to, self.is_paused, self.is_balancing, len(drains), len(moves)),
+                _HEAD.pack(
+                    self.set_replicas_to, self.is_paused, self.is_balancing, len(of_shards), len(drains), len(moves)
+                ),
+                *(_SHARD.pack(shard, replicas) for shard, replicas in of_shards.items()),
                 *(_DRAIN.pack(drain.node, drain.removes) for drain in drains),
                 *(_MOVE.pack(move.shard, move.to, move.source, move.reason, move.begun_ms) for move in moves),
             )
@@ -139,17 +166,19 @@ class PlacementTable:
     def decode(data: bytes) -> PlacementTable:
         """Return the table that `data`, a result of `encode`, contains. Raises ValueError or struct.error if the bytes
         are not a table."""
-        replicas, is_paused, is_balancing, drains, moves = _HEAD.unpack_from(data)
-        end = _HEAD.size + drains * _DRAIN.size
+        replicas, is_paused, is_balancing, of_shards, drains, moves = _HEAD.unpack_from(data)
+        begin = _HEAD.size + of_shards * _SHARD.size
+        end = begin + drains * _DRAIN.size
         if len(data) != end + moves * _MOVE.size:
             raise ValueError(f"a table of the placement has {len(data)} bytes")
         return PlacementTable(
             replicas,
-            (NodeDrain(node, bool(removes)) for node, removes in _each(_DRAIN, data[_HEAD.size : end])),
+            (NodeDrain(node, bool(removes)) for node, removes in _each(_DRAIN, data[begin:end])),
             (
                 ReplicaMove(shard, to, source, MoveReason(reason), begun_ms)
                 for shard, to, source, reason, begun_ms in _each(_MOVE, data[end:])
             ),
+            ((shard, wanted) for shard, wanted in _each(_SHARD, data[_HEAD.size : begin])),
             is_paused=bool(is_paused),
             is_balancing=bool(is_balancing),
         )

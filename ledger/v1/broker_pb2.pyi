@@ -264,14 +264,16 @@ class TopicRoute(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("name", "queues", "type")
+    __slots__ = ("name", "queues", "type", "replicas")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
     type: TopicType
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ...) -> None: ...
+    replicas: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., type: _Optional[_Union[TopicType, str]] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("error", "topic")

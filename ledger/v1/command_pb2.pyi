@@ -181,10 +181,12 @@ class DeleteTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
 class SetReplicas(_message.Message):
-    __slots__ = ("replicas",)
+    __slots__ = ("replicas", "shard")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     replicas: int
-    def __init__(self, replicas: _Optional[int] = ...) -> None: ...
+    shard: int
+    def __init__(self, replicas: _Optional[int] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class PausePlacement(_message.Message):
     __slots__ = ("paused",)

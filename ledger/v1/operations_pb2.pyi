@@ -366,16 +366,18 @@ class PlacedNode(_message.Message):
     def __init__(self, node: _Optional[int] = ..., room: _Optional[str] = ..., silent_ms: _Optional[int] = ..., gone: _Optional[bool] = ..., draining: _Optional[bool] = ..., leaving: _Optional[bool] = ...) -> None: ...
 
 class PlacedShard(_message.Message):
-    __slots__ = ("shard", "leader", "log_bytes", "replicas")
+    __slots__ = ("shard", "leader", "log_bytes", "replicas", "wanted")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
     shard: int
     leader: int
     log_bytes: int
     replicas: _containers.RepeatedCompositeFieldContainer[PlacedReplica]
-    def __init__(self, shard: _Optional[int] = ..., leader: _Optional[int] = ..., log_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[PlacedReplica, _Mapping]]] = ...) -> None: ...
+    wanted: int
+    def __init__(self, shard: _Optional[int] = ..., leader: _Optional[int] = ..., log_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[PlacedReplica, _Mapping]]] = ..., wanted: _Optional[int] = ...) -> None: ...
 
 class PlacedReplica(_message.Message):
     __slots__ = ("node", "voter", "answers", "lag_bytes")
@@ -408,14 +410,16 @@ class ReplicaMove(_message.Message):
     def __init__(self, shard: _Optional[int] = ..., to: _Optional[int] = ..., source: _Optional[int] = ..., reason: _Optional[int] = ..., begun_ms: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class SetPlacementRequest(_message.Message):
-    __slots__ = ("replicas", "paused", "balancing")
+    __slots__ = ("replicas", "paused", "balancing", "shard")
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     BALANCING_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     replicas: int
     paused: bool
     balancing: bool
-    def __init__(self, replicas: _Optional[int] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ...) -> None: ...
+    shard: int
+    def __init__(self, replicas: _Optional[int] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class SetPlacementResponse(_message.Message):
     __slots__ = ("error",)

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import click
 
 from cluster.address import check_address
+from cluster.cli.cluster.drain_progress import DrainProgress
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, say
 from ledger.client.admin.admin import AsyncAdmin
@@ -159,7 +160,7 @@ def remove_node(
             force=force,
             wait=wait,
             timeout_ms=timeout_s * 1000,
-            on_placement=Teller[Placement](lambda placement: left_on(placement, node)),
+            on_placement=Teller[Placement](DrainProgress(node)),
         )
 
     done = f"Node {node} is removed" + (": you can stop its process." if shard is None else f" from shard {shard}.")
@@ -280,19 +281,6 @@ def _behind(members: Members, node: int) -> str:
     if member is None or member.voter or member.caught_up:
         return ""
     return f"Node {node} is a learner and lacks {member.lag_entries:,} entries ({member.lag_bytes / 1e6:,.1f} MB)."
-
-
-def left_on(placement: Placement, node: int) -> str:
-    """Return a sentence about the replicas that the node still has, and the bytes that are still to be copied."""
-    shards = placement.shards_on(node)
-    moves = [move for move in placement.moves if move.source == node]
-    lag = sum(move.lag_bytes for move in moves)
-    waiting = next((f" It waits: {move.trouble}." for move in moves if move.trouble), "")
-    obstacle = "".join(f" {each}." for each in placement.obstacles[:1])
-    return (
-        f"Node {node} still has replicas of {len(shards)} shards; {len(moves)} of them move now, and "
-        f"{lag / 1e6:,.1f} MB are to be copied.{waiting}{obstacle}"
-    )
 
 
 def _at_stake(doubt: Doubt) -> str:

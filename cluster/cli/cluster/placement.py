@@ -15,12 +15,13 @@ from typing import TypeVar
 
 import click
 
-from cluster.cli.cluster.members import NODE, Teller, left_on, timeout_option, wait_option
+from cluster.cli.cluster.drain_progress import DrainProgress
+from cluster.cli.cluster.members import NODE, Teller, timeout_option, wait_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.placement_records import Placement, PlacementMove, PlacementNode
-from ledger.state.placement_table import MAX_REPLICAS
+from ledger.topics import MAX_REPLICAS
 
 _DRAIN_TIMEOUT_S = 3_600.0
 _LOOK_AGAIN_S = 1.0
@@ -62,7 +63,7 @@ def drain_node(node: int, stop: bool, wait: bool, timeout_s: float, bootstrap: s
         if stop:
             await admin.stop_draining(node)
         else:
-            tell = Teller[Placement](lambda placement: left_on(placement, node))
+            tell = Teller[Placement](DrainProgress(node))
             await admin.drain_node(node, wait=wait, timeout_ms=timeout_s * 1000, on_progress=tell)
         return await admin.placement()
 
@@ -114,21 +115,36 @@ def rebalance(dry_run: bool, watch: bool, stop: bool, pause: bool, resume: bool,
 
 
 @click.command("set-replicas")
-@click.argument("replicas", type=click.IntRange(1, MAX_REPLICAS))
+@click.argument("replicas", type=click.IntRange(0, MAX_REPLICAS))
+@click.option(
+    "--shard",
+    type=click.IntRange(1),
+    help="Only this shard, for topics of a class of their own. 0 replicas: as many as the other shards.",
+)
 @bootstrap_option
 @format_option
-def set_replicas(replicas: int, bootstrap: str, output: str) -> None:
+def set_replicas(replicas: int, shard: int | None, bootstrap: str, output: str) -> None:
     """Set how many replicas each shard shall have. The cluster then makes missing replicas and removes surplus ones.
 
     Shard 0 has a replica on every node, and at most five of them vote.
+
+    With --shard, one shard gets a number of its own. `ledgermq topic create --replicas N` places a topic in the shards
+    with the number N, and topics without --replicas are in the shards with the number of the cluster.
     """
+    if not replicas and shard is None:
+        raise click.UsageError("a shard needs 1 replica at least: 0 is only for --shard")
 
     async def work(admin: AsyncAdmin) -> Placement:
-        await admin.set_replicas(replicas)
+        await admin.set_replicas(replicas or None, shard=shard)
         return await admin.placement()
 
     found = _with_admin(bootstrap, work)
-    say(f"Each shard shall have {replicas} replicas.")
+    if shard is None:
+        say(f"Each shard shall have {replicas} replicas.")
+    elif replicas:
+        say(f"Shard {shard} shall have {replicas} replicas.")
+    else:
+        say(f"Shard {shard} shall have {found.replicas} replicas, as the other shards.")
     _show(found, output)
 
 
@@ -165,6 +181,9 @@ def _show(found: Placement, output: str) -> None:
     columns = ["node", "room", "state", "replicas", "leads", "log MB"]
     numbers = {node.node: (replicas[node.node], leads[node.node], stored[node.node] // 10**6) for node in found.nodes}
     print_table(columns, [[each.node, each.room or None, _state(each), *numbers[each.node]] for each in found.nodes])
+    for shard in found.shards:
+        if shard.wanted != found.replicas:
+            say(f"Shard {shard.shard} shall have {shard.wanted} replicas, the other shards {found.replicas}.")
     for move in found.moves:
         say(described(move) + ".")
     for obstacle in found.obstacles:

@@ -16,7 +16,7 @@ from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.records import TopicDescription, TopicQueue
 from ledger.errors import TopicExistsError
-from ledger.topics import TOPIC_TYPES, TopicType, is_system_topic, validate_topic_name
+from ledger.topics import MAX_REPLICAS, TOPIC_TYPES, TopicType, is_system_topic, validate_topic_name
 from ledger.words import counted
 
 
@@ -43,16 +43,24 @@ def topic() -> None:
     help="What producers may send. mixed: everything; normal: no delivery times, no transactions; fifo: the same, and "
     "each message needs a key; delay: only delivery times; transaction: only transactions.",
 )
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, MAX_REPLICAS),
+    help="Place the topic in shards with this number of replicas (`ledgermq cluster set-replicas`).  [default: the "
+    "number of the cluster]",
+)
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists, also with other queues or a type.")
 @bootstrap_option
 @format_option
-def create(name: str, queues: int, topic_type: str, if_not_exists: bool, bootstrap: str, output: str) -> None:
+def create(
+    name: str, queues: int, topic_type: str, replicas: int | None, if_not_exists: bool, bootstrap: str, output: str
+) -> None:
     """Create the topic NAME. Without --if-not-exists, the command fails if a topic with this name exists."""
 
     async def work() -> tuple[TopicDescription, bool]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             try:
-                return await admin.create_topic(name, queues=queues, type=topic_type), True
+                return await admin.create_topic(name, queues=queues, type=topic_type, replicas=replicas), True
             except TopicExistsError:
                 if not if_not_exists:
                     raise

@@ -135,6 +135,7 @@ class PlacementKeeper:
             shards=shards,
             wanted=table.replicas,
             is_exact=table.set_replicas_to > 0,
+            wanted_of=table.of_shards,
             is_balancing=table.is_balancing,
             drains={drain.node: drain for drain in table.drains},
             moves={move.shard: move for move in table.moves},
@@ -216,7 +217,7 @@ class PlacementKeeper:
         now, after = self._monotonic_s(), self._replace_after_s
         somebody_is_gone = any(0 < after <= now - since for since in self._silent_since.values())
         self._idle_looks += 1
-        is_due = self._idle_looks >= WHOLE_LOOKS and replica.state.placement.set_replicas_to > 0
+        is_due = self._idle_looks >= WHOLE_LOOKS and replica.state.placement.is_set
         if is_due:
             self._idle_looks = 0
         return somebody_is_gone or is_due or self._wishes(replica)

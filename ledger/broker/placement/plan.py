@@ -53,8 +53,9 @@ def short_without(view: PlacementView, node: int) -> list[str]:
         left = [each for each in shard.voters if each != node and shard.replicas[each].answers]
         others = [each for each in view.nodes if each != node and view.is_usable(each) and each not in left]
         reached = len(left) + (1 if others else 0)
-        if reached < min(view.wanted, len(left) + 1):
-            found.append(f"shard {shard.shard} would have {reached} of {view.wanted} replicas")
+        wanted = view.wanted_in(shard.shard)
+        if reached < min(wanted, len(left) + 1):
+            found.append(f"shard {shard.shard} would have {reached} of {wanted} replicas")
     return found
 
 
@@ -77,8 +78,7 @@ class _Planner:
     def plan(self) -> PlacementPlan:
         self._replace()
         self._drain()
-        if self._view.is_exact:
-            self._remove_surplus()
+        self._remove_surplus()
         if self._view.is_balancing and not self._plan.moves:
             self._balance()
         return self._plan
@@ -112,7 +112,8 @@ class _Planner:
         if shard.shard == TOPICS_SHARD:
             able = sum(self._view.is_usable(node) for node in self._view.nodes)
             return min(self._view.wanted, MOST_FIRST_VOTERS, able)
-        return self._view.wanted if self._view.is_exact else min(self._view.wanted, len(shard.voters))
+        wanted = self._view.wanted_in(shard.shard)
+        return wanted if self._view.is_exact_in(shard.shard) else min(wanted, len(shard.voters))
 
     def _drain(self) -> None:
         for shard in self._free_data():
@@ -132,7 +133,8 @@ class _Planner:
 
     def _remove_surplus(self) -> None:
         for shard in self._free_data():
-            if len(shard.voters) <= self._view.wanted:
+            is_exact = self._view.is_exact_in(shard.shard)
+            if not is_exact or len(shard.voters) <= self._view.wanted_in(shard.shard):
                 continue
             source = self._least_useful(shard)
             if not self._is_busy(source):

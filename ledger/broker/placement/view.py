@@ -60,9 +60,19 @@ class PlacementView:
     # How many replicas a shard shall have, and whether an operator has said so.
     wanted: int
     is_exact: bool = False
+    # The same for shards for which an operator has said a number of their own.
+    wanted_of: Mapping[int, int] = field(default_factory=dict)
     is_balancing: bool = False
     drains: Mapping[int, NodeDrain] = field(default_factory=dict)
     moves: Mapping[int, ReplicaMove] = field(default_factory=dict)
+
+    def wanted_in(self, shard: int) -> int:
+        """Return how many replicas this shard shall have."""
+        return self.wanted_of.get(shard, self.wanted)
+
+    def is_exact_in(self, shard: int) -> bool:
+        """Return True if an operator has said how many replicas this shard shall have."""
+        return self.is_exact or shard in self.wanted_of
 
     def is_lost(self, node: int) -> bool:
         """Return True if the node has been silent for long enough to say that its replicas are lost, until it is heard

@@ -231,7 +231,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     async def CreateTopic(  # noqa: N802
         self, request: broker_pb2.CreateTopicRequest, response: broker_pb2.CreateTopicResponse
     ) -> None:
-        topic = await self._broker.topics.create(request.name, request.queues, request.type)
+        topic = await self._broker.topics.create(request.name, request.queues, request.type, request.replicas)
         response.topic.CopyFrom(topic_route(topic))
 
     @answers(broker_pb2.AlterTopicResponse)

@@ -97,7 +97,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def RemoveNode(  # noqa: N802
         self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        wanted = self._replicas.topics.state.placement.replicas
+        wanted = self._replicas.topics.state.placement.replicas_of(request.shard)
         members = self._members(self._replicas.require(request.shard))
         change = members.remove(request.node, replicas=wanted, force=request.force)
         response.CopyFrom(await changed(change, wait=request.wait))
@@ -116,7 +116,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         replica = await self._leading(TOPICS_SHARD)
         replica.state.require_placement()
         if request.HasField("replicas"):
-            await asyncio.shield(replica.propose_checked(SetReplicas(request.replicas)))
+            await asyncio.shield(replica.propose_checked(SetReplicas(request.replicas, request.shard)))
         if request.HasField("balancing"):
             await asyncio.shield(replica.propose_checked(BalanceReplicas(request.balancing)))
         if request.HasField("paused"):

@@ -30,17 +30,18 @@ def put_placement(
             draining=drain is not None,
             leaving=drain is not None and drain.removes,
         )
-    response.shards.extend(_shard(shard) for _, shard in sorted(view.shards.items()))
+    response.shards.extend(_shard(shard, view) for _, shard in sorted(view.shards.items()))
     response.moves.extend(_move(move, view, troubles.get(move.shard, "")) for move in table.moves)
     response.balance.extend(_move(move, view) for move in plan(replace(view, is_balancing=True)).moves)
     response.obstacles.extend(plan(view).obstacles)
 
 
-def _shard(shard: PlacedShard) -> operations_pb2.PlacedShard:
+def _shard(shard: PlacedShard, view: PlacementView) -> operations_pb2.PlacedShard:
     return operations_pb2.PlacedShard(
         shard=shard.shard,
         leader=shard.leader,
         log_bytes=shard.size,
+        wanted=view.wanted_in(shard.shard),
         replicas=[
             operations_pb2.PlacedReplica(
                 node=each.node,

@@ -23,17 +23,18 @@ _BYTES_A_QUEUE = 5
 
 
 def create_topic(
-    replica: BrokerReplica, name: str, queues: int, topic_type: int = TopicType.MIXED
+    replica: BrokerReplica, name: str, queues: int, topic_type: int = TopicType.MIXED, replicas: int = 0
 ) -> asyncio.Future[Topic]:
-    """Create a topic of a user. The topic's queues are placed in the shards with the fewest queues. `topic_type` is the
-    number of its type. Raises LedgerError, for example TopicExistsError, InvalidTopicNameError."""
+    """Create a topic of a user. The topic's queues are placed in the shards with the fewest queues, of those that shall
+    have `replicas` replicas (0: the number of the cluster). `topic_type` is the number of its type. Raises LedgerError,
+    for example TopicExistsError, InvalidTopicNameError."""
     validate_topic_name(name)
     validate_queue_count(queues)
     validate_topic_type(topic_type)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
     if topic_type != TopicType.MIXED:
         replica.state.require_topic_types()
-    shards = place_queues(queues, replica.state.shards.numbers, projected.placed())
+    shards = place_queues(queues, _shards_of_class(replica, replicas), projected.placed())
     projected.admit_topic(name, queues, shards)
     return replica.propose_command(CreateTopic(name, queues, shards, topic_type))
 
@@ -80,7 +81,8 @@ async def alter_topic(
         )
     if queues == topic.queues and topic_type in (None, topic.type):
         return topic
-    new = place_queues(queues - topic.queues, replica.state.shards.numbers, projected.placed())
+    same_class = _shards_of_class(replica, replica.state.placement.replicas_of(topic.shards[0]))
+    new = place_queues(queues - topic.queues, same_class, projected.placed())
     wanted = AlterTopic(topic.topic_id, (*topic.shards, *new), topic_type)
     altered: Topic = await asyncio.shield(replica.propose_command(wanted))
     if altered.queues != queues:
@@ -135,3 +137,17 @@ async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = (), rooms: M
     incarnations = tuple(configuration.members[node].incarnation for node in nodes)
     await asyncio.shield(replica.propose_checked(AddShard(number, nodes, incarnations)))
     return number
+
+
+def _shards_of_class(replica: BrokerReplica, replicas: int) -> list[int]:
+    """Return the shards that shall have so many replicas; 0: as many as the cluster's shards have by default. Raises
+    InvalidArgumentError if there is no such shard."""
+    placement, shards = replica.state.placement, replica.state.shards.numbers
+    wanted = replicas or placement.replicas
+    found = [shard for shard in shards if placement.replicas_of(shard) == wanted]
+    if not found:
+        raise InvalidArgumentError(
+            f"no shard shall have {wanted} replicas: set that for a shard with `ledgermq cluster set-replicas {wanted} "
+            "--shard SHARD` first"
+        )
+    return found

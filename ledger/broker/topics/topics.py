@@ -24,9 +24,9 @@ class Topics:
         self._deletion = deletion
         self._shards = shards
 
-    async def create(self, name: str, queues: int, topic_type: int = TopicType.MIXED) -> Topic:
-        """Create a topic of a user. `topic_type` is the number of its type. Returns when the topic's queues are
-        open."""
+    async def create(self, name: str, queues: int, topic_type: int = TopicType.MIXED, replicas: int = 0) -> Topic:
+        """Create a topic of a user. `topic_type` is the number of its type. `replicas` is the number of replicas that
+        its shards shall have; 0: the number of the cluster. Returns when the topic's queues are open."""
         replica = self._replicas.topics
         if replica.knows_the_end and len(replica.state.shards.numbers) < self._shards:
             raise BusyError(f"the {self._shards} shards of the cluster are still being created: try again shortly")
@@ -34,7 +34,7 @@ class Topics:
         if known is not None and replica.knows_the_end and not known.opened:
             await self._opening.wait(known)  # an earlier request created it, perhaps of the same client
         try:
-            created = create_topic(replica, name, queues, topic_type)
+            created = create_topic(replica, name, queues, topic_type, replicas)
         except TopicExistsError:
             if replica.state.topics.named(name) is None:
                 raise _is_being_created(name) from None  # it exists when the entry of another request is committed

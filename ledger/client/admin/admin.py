@@ -66,7 +66,7 @@ from ledger.client.transactions.records import TransactionDescription
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
 from ledger.slow_request import NodeSlowRequests
-from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, validate_topic_name
+from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, validate_replicas, validate_topic_name
 from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -122,7 +122,7 @@ class AsyncAdmin(AsyncLifetime):
             await self._client.close()
 
     async def create_topic(
-        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed"
+        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed", replicas: int | None = None
     ) -> TopicDescription:
         """Create a topic, and return when clients can use the topic.
 
@@ -134,14 +134,22 @@ class AsyncAdmin(AsyncLifetime):
             delay        only messages with delivery times
             transaction  only messages of transactions
 
+        `replicas` is the number of replicas of the shards in which the topic's queues are (default: the number of the
+        cluster). `set_replicas` gives shards a number of their own.
+
         If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
         topic keeps its number of queues and its type. Raises InvalidTopicNameError and InvalidArgumentError too.
         """
         validate_topic_name(name)
         validate_queue_count(queues)
         number = topic_type_of(type)
+        if replicas is not None:
+            validate_replicas(replicas)
+            await PlacementAdmin(self._client).placement()  # an older cluster would ignore the number
         was_there = await self._is_there(name)
-        attempt = _Creation(broker_pb2.CreateTopicRequest(name=name, queues=queues, type=number.name))
+        attempt = _Creation(
+            broker_pb2.CreateTopicRequest(name=name, queues=queues, type=number.name, replicas=replicas or 0)
+        )
         try:
             response = await self._client.call(TOPICS_SHARD, attempt)
         except TopicExistsError:
@@ -695,22 +703,25 @@ class AsyncAdmin(AsyncLifetime):
         self._client.check_open()
         return await PlacementAdmin(self._client).placement()
 
-    async def set_replicas(self, replicas: int) -> None:
+    async def set_replicas(self, replicas: int | None, *, shard: int | None = None) -> None:
         """Set how many replicas each shard shall have, 1 to 9. From then on, the cluster makes missing replicas and
-        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay."""
+        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay.
+
+        With `shard`, only this shard gets the number, for topics that are created with the same number
+        (`create_topic`). None takes the number of the shard away. Shard 0 cannot have a number of its own."""
         self._client.check_open()
-        await PlacementAdmin(self._client).change(replicas=replicas)
+        await PlacementAdmin(self._client).set_replicas(replicas, shard)
 
     async def rebalance(self, *, stop: bool = False) -> None:
         """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when
         the cluster has accepted the request; `placement` shows the moves. With `stop`, no further move begins."""
         self._client.check_open()
-        await PlacementAdmin(self._client).change(balancing=not stop)
+        await PlacementAdmin(self._client).balance(stop=stop)
 
     async def pause_placement(self, *, resume: bool = False) -> None:
         """Pause all moves of replicas before their next step, or go on with them."""
         self._client.check_open()
-        await PlacementAdmin(self._client).change(paused=not resume)
+        await PlacementAdmin(self._client).pause(resume=resume)
 
     async def drain_node(
         self,

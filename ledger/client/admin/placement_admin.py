@@ -19,8 +19,8 @@ from ledger.client.placement_records import (
     PlacementReplica,
     PlacementShard,
 )
-from ledger.errors import OperationTimeoutError
-from ledger.topics import TOPICS_SHARD
+from ledger.errors import InvalidArgumentError, OperationTimeoutError
+from ledger.topics import TOPICS_SHARD, validate_replicas
 from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.3
@@ -43,10 +43,22 @@ class PlacementAdmin:
         )
         return _placement(said)
 
-    async def change(
-        self, *, replicas: int | None = None, paused: bool | None = None, balancing: bool | None = None
-    ) -> None:
-        request = operations_pb2.SetPlacementRequest(replicas=replicas, paused=paused, balancing=balancing)
+    async def set_replicas(self, replicas: int | None, shard: int | None) -> None:
+        if shard is not None and shard < 1:
+            raise InvalidArgumentError(f"Shard {shard} cannot have a number of replicas of its own: use 1 or more.")
+        if replicas is not None:
+            validate_replicas(replicas)
+        elif shard is None:
+            raise InvalidArgumentError("Give a number of replicas, or the shard whose own number is to be taken away.")
+        await self._change(operations_pb2.SetPlacementRequest(replicas=replicas or 0, shard=shard or 0))
+
+    async def pause(self, *, resume: bool) -> None:
+        await self._change(operations_pb2.SetPlacementRequest(paused=not resume))
+
+    async def balance(self, *, stop: bool) -> None:
+        await self._change(operations_pb2.SetPlacementRequest(balancing=not stop))
+
+    async def _change(self, request: operations_pb2.SetPlacementRequest) -> None:
         await self._client.call_feature(_FEATURE, TOPICS_SHARD, lambda stub, s: stub.SetPlacement(request, timeout=s))
 
     async def drain(self, node: int, *, removes: bool = False, stop: bool = False) -> None:
@@ -91,6 +103,7 @@ def _placement(said: operations_pb2.GetPlacementResponse) -> Placement:
                 each.shard,
                 each.leader,
                 each.log_bytes,
+                each.wanted,
                 tuple(
                     PlacementReplica(replica.node, replica.voter, replica.answers, replica.lag_bytes)
                     for replica in each.replicas

@@ -65,7 +65,7 @@ class Admin(Lifetime):
         self._thread = started(self._client, "ledgermq-admin")
 
     def create_topic(
-        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed"
+        self, name: str, queues: int = 4, *, exist_ok: bool = False, type: str = "mixed", replicas: int | None = None
     ) -> TopicDescription:
         """Create a topic, and return when clients can use the topic.
 
@@ -77,10 +77,15 @@ class Admin(Lifetime):
             delay        only messages with delivery times
             transaction  only messages of transactions
 
+        `replicas` is the number of replicas of the shards in which the topic's queues are (default: the number of the
+        cluster). `set_replicas` gives shards a number of their own.
+
         If the topic exists already, raise TopicExistsError, or with `exist_ok` return its description. An existing
         topic keeps its number of queues and its type. Raises InvalidTopicNameError and InvalidArgumentError too.
         """
-        return self._thread.run(self._client.create_topic(name, queues, exist_ok=exist_ok, type=type))
+        return self._thread.run(
+            self._client.create_topic(name, queues, exist_ok=exist_ok, type=type, replicas=replicas)
+        )
 
     def alter_topic(self, name: str, queues: int | None = None, *, type: str | None = None) -> TopicDescription:
         """Increase the number of queues of a topic to `queues`, and return when clients can use the new queues. Or
@@ -495,10 +500,13 @@ class Admin(Lifetime):
         """Return where the replicas of all shards are, and what the cluster does about it."""
         return self._thread.run(self._client.placement())
 
-    def set_replicas(self, replicas: int) -> None:
+    def set_replicas(self, replicas: int | None, *, shard: int | None = None) -> None:
         """Set how many replicas each shard shall have, 1 to 9. From then on, the cluster makes missing replicas and
-        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay."""
-        self._thread.run(self._client.set_replicas(replicas))
+        removes surplus ones. Without a setting, a shard shall have 3, and surplus replicas stay.
+
+        With `shard`, only this shard gets the number, for topics that are created with the same number
+        (`create_topic`). None takes the number of the shard away. Shard 0 cannot have a number of its own."""
+        self._thread.run(self._client.set_replicas(replicas, shard=shard))
 
     def rebalance(self, *, stop: bool = False) -> None:
         """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when

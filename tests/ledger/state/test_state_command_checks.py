@@ -37,7 +37,7 @@ COMMANDS = (
     | st.builds(DeleteTopic, UINT32)
     | st.builds(AddShard, UINT32, SHARDS, st.lists(st.binary(max_size=17), max_size=4).map(tuple))
     | st.builds(HoldLog, NAMES, INT64)
-    | st.builds(SetReplicas, UINT32)
+    | st.builds(SetReplicas, UINT32, UINT32)
     | st.builds(DrainNode, UINT32, st.booleans())
     | st.builds(BeginReplicaMove, UINT32, UINT32, UINT32, st.sampled_from(MoveReason))
 )
@@ -74,6 +74,8 @@ REFUSED: list[tuple[Command, int, str]] = [
     (AddShard(1, (1, 2), (b"1" * 16, b"2" * 15)), 0, "need 2 incarnations of 16 bytes"),
     (AddShard(1, (0,), (b"1" * 16,)), 0, "No node can have the number 0"),
     (SetReplicas(0), 0, "A shard cannot have 0 replicas: choose 1 to 9"),
+    (SetReplicas(10, 1), 0, "A shard cannot have 10 replicas"),
+    (SetReplicas(3, 64), 0, "There can be no shard 64"),
     (SetReplicas(3), 1, "SetReplicas is for shard 0"),
     (DrainNode(0, removes=False), 0, "No node can have the number 0"),
     (BeginReplicaMove(1, 0, 0, MoveReason.DRAIN), 0, "name two nodes"),

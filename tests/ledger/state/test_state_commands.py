@@ -93,6 +93,7 @@ COMMANDS: list[Command] = [
     DeleteTopic(7),
     AddShard(2, (3, 1), (b"3" * 16, b"1" * 16)),
     SetReplicas(5),
+    SetReplicas(5, 3),
     PausePlacement(True),
     BalanceReplicas(True),
     DrainNode(4, removes=True),

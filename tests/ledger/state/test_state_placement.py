@@ -74,6 +74,18 @@ def test_drains_replicas_and_the_pause_are_in_the_snapshot() -> None:
     assert state.placement.drains == [NodeDrain(4, False)]
 
 
+def test_a_shard_can_have_a_number_of_replicas_of_its_own() -> None:
+    state = state_of(PLACEMENT)
+    assert applied(state, SetReplicas(5, shard=1)) is None
+    refused = applied(state, SetReplicas(5, shard=2))
+    assert isinstance(refused, InvalidArgumentError)
+    assert "There is no shard 2" in str(refused)
+    read = State.decode(state.encode()).placement
+    assert (read.replicas, read.replicas_of(1), read.replicas_of(2), read.is_set) == (3, 5, 3, True)
+    assert applied(state, SetReplicas(0, shard=1)) is None
+    assert (state.placement.replicas_of(1), state.placement.is_set) == (3, False)
+
+
 def test_below_the_level_the_placement_does_not_exist() -> None:
     state = state_of(PLACEMENT - 1)
     before = state.digest()
