@@ -53,7 +53,8 @@ class ShardCalls:
             )
             for member in said.members
         }
-        return PlacedShard(shard, said.leader, replicas, said.log_bytes)
+        is_pinned = said.pinned_leader > 0
+        return PlacedShard(shard, said.leader, replicas, said.log_bytes, said.preferred_leader, is_pinned)
 
     async def add_replica(self, shard: int, node: int, address: str) -> None:
         request = operations_pb2.AddNodeRequest(shard=shard, node=node, address=address, wait=True)
@@ -70,6 +71,10 @@ class ShardCalls:
     async def transfer_leadership(self, shard: int, source: int) -> None:
         request = operations_pb2.TransferLeadershipRequest(shard=shard, from_node=source)
         await self._call(shard, "TransferLeadership", request)
+
+    async def prefer_leader(self, shard: int, node: int) -> None:
+        request = operations_pb2.PinLeaderRequest(shard=shard, node=node, balances=True)
+        await self._call(shard, "PinLeader", request)
 
     async def learn_rooms(self) -> None:
         await self.client()

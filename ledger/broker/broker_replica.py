@@ -203,10 +203,21 @@ class BrokerReplica:
 
     @property
     def pinned_leader(self) -> int:
-        """The voter that is pinned as the leader of this shard, or 0. The pin of a voter that was removed has no
-        effect."""
+        """The voter that an operator has pinned as the leader of this shard, or 0. The pin of a voter that was removed
+        has no effect."""
+        return self._pin(balances=False)
+
+    @property
+    def balanced_leader(self) -> int:
+        """The voter that the cluster prefers as the leader of this shard, so that the nodes lead equally many, or
+        0."""
+        return self._pin(balances=True)
+
+    def _pin(self, *, balances: bool) -> int:
         pin, configuration = self.state.pinned_leader, self.membership.configuration
-        return 0 if pin is None or configuration is None else pin.among(configuration.voters)
+        if pin is None or pin.balances is not balances or configuration is None:
+            return 0
+        return pin.among(configuration.voters)
 
     # -- the state machine: called by the driver
 

@@ -67,8 +67,9 @@ class Placement:
     not in `shards`.
 
     `replicas` is the number of replicas that each shard shall have, and `replicas_set` says whether an operator has set
-    it. `moves` are under way, and `balance` are the first moves that a balance would begin. `obstacles` are sentences
-    that say which wishes cannot be fulfilled now, and why.
+    it. `moves` are under way, and `balance` are the first moves that a balance would begin. `leader_changes` is the
+    number of shards that would get another preferred leader by a balance. `obstacles` are sentences that say which
+    wishes cannot be fulfilled now, and why.
     """
 
     replicas: int
@@ -79,6 +80,7 @@ class Placement:
     shards: tuple[PlacementShard, ...]
     moves: tuple[PlacementMove, ...]
     balance: tuple[PlacementMove, ...]
+    leader_changes: int
     obstacles: tuple[str, ...]
 
     def node(self, node: int) -> PlacementNode | None:

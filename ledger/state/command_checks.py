@@ -178,7 +178,7 @@ def check_values(command: Command) -> None:
                 raise InvalidArgumentError(
                     f"No coordinator can have the number {number}: numbers are 1 to {MAX_NUMBER}."
                 )
-        case PinLeader(node, incarnation):
+        case PinLeader(node, incarnation, _):
             _check_founders((node,), (incarnation,))
         case HoldLog(name, ttl_ms):
             validate_hold(name, ttl_ms)

@@ -288,8 +288,8 @@ _KINDS = (
     _Kind(
         PinLeader,
         "pin_leader",
-        lambda it: command_pb2.PinLeader(node=it.node, incarnation=it.incarnation),
-        lambda wire: PinLeader(wire.node, wire.incarnation),
+        lambda it: command_pb2.PinLeader(node=it.node, incarnation=it.incarnation, balances=it.balances),
+        lambda wire: PinLeader(wire.node, wire.incarnation, wire.balances),
     ),
     _Kind(UnpinLeader, "unpin_leader", lambda it: command_pb2.UnpinLeader(), lambda wire: UnpinLeader()),
     _Kind(

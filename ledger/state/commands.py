@@ -33,10 +33,11 @@ class RaiseFeatureLevel:
 @dataclass(frozen=True, slots=True)
 class PinLeader:
     """Let the voter `node` lead this shard whenever it can. `incarnation` is its incarnation in the shard. An earlier
-    pin is replaced."""
+    pin is replaced. With `balances`, the cluster itself prefers this leader, and a pin of an operator stays."""
 
     node: int
     incarnation: bytes
+    balances: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ _HOLD = struct.Struct("<QqqI")
 _SHARD = struct.Struct("<II")
 _TURN = struct.Struct("<qQQI")
 _OPEN = struct.Struct("<Qq")
-_PIN = struct.Struct(f"<I{INCARNATION_BYTES}s")
+_PIN = struct.Struct(f"<I{INCARNATION_BYTES}s?")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
@@ -146,7 +146,7 @@ def encode_state(state: StateParts) -> bytes:
     if version >= VERSION:
         placed = state.placement.encode()
         parts += (_COUNT.pack(len(placed)), placed)
-        parts.append(_PIN.pack(*(state.pinned_leader or (0, b""))))
+        parts.append(_PIN.pack(*(state.pinned_leader or (0, b"", False))))
         coordinated = state.coordinators.encode()
         parts += (_COUNT.pack(len(coordinated)), coordinated)
     data = b"".join(parts)
@@ -294,10 +294,10 @@ class _Reader:
         return CoordinatorTable.decode(self._take(size))
 
     def _pinned_leader(self) -> PinnedLeader | None:
-        ((node, incarnation),) = _PIN.iter_unpack(self._take(_PIN.size))
+        ((node, incarnation, balances),) = _PIN.iter_unpack(self._take(_PIN.size))
         if not node and any(incarnation):
             raise InternalError("A snapshot of the state has a pinned leader without a node: fetch it again.")
-        return PinnedLeader(node, incarnation) if node else None
+        return PinnedLeader(node, incarnation, balances) if node else None
 
     def _message_ids(self) -> MessageIds:
         (size,) = next(self._each(_COUNT, 1))

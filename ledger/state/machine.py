@@ -595,9 +595,11 @@ class State:
             case RaiseFeatureLevel(level):
                 self._raise_feature_level(level)
                 return None
-            case PinLeader(node, incarnation):
+            case PinLeader(node, incarnation, balances):
                 self.require_pinned_leaders()
-                self.pinned_leader = PinnedLeader(node, incarnation)
+                pinned = self.pinned_leader
+                if not balances or pinned is None or pinned.balances:
+                    self.pinned_leader = PinnedLeader(node, incarnation, balances)
                 return None
             case UnpinLeader():
                 self.require_pinned_leaders()

@@ -111,12 +111,14 @@ class RaiseFeatureLevel(_message.Message):
     def __init__(self, level: _Optional[int] = ...) -> None: ...
 
 class PinLeader(_message.Message):
-    __slots__ = ("node", "incarnation")
+    __slots__ = ("node", "incarnation", "balances")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    BALANCES_FIELD_NUMBER: _ClassVar[int]
     node: int
     incarnation: bytes
-    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    balances: bool
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., balances: _Optional[bool] = ...) -> None: ...
 
 class UnpinLeader(_message.Message):
     __slots__ = ()

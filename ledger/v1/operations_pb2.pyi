@@ -126,12 +126,14 @@ class TransferLeadershipResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., to: _Optional[int] = ...) -> None: ...
 
 class PinLeaderRequest(_message.Message):
-    __slots__ = ("shard", "node")
+    __slots__ = ("shard", "node", "balances")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    BALANCES_FIELD_NUMBER: _ClassVar[int]
     shard: int
     node: int
-    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ...) -> None: ...
+    balances: bool
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., balances: _Optional[bool] = ...) -> None: ...
 
 class PinLeaderResponse(_message.Message):
     __slots__ = ("error",)
@@ -326,7 +328,7 @@ class GetPlacementRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetPlacementResponse(_message.Message):
-    __slots__ = ("error", "replicas", "replicas_set", "paused", "balancing", "nodes", "shards", "moves", "balance", "obstacles")
+    __slots__ = ("error", "replicas", "replicas_set", "paused", "balancing", "nodes", "shards", "moves", "balance", "obstacles", "leader_changes")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_SET_FIELD_NUMBER: _ClassVar[int]
@@ -337,6 +339,7 @@ class GetPlacementResponse(_message.Message):
     MOVES_FIELD_NUMBER: _ClassVar[int]
     BALANCE_FIELD_NUMBER: _ClassVar[int]
     OBSTACLES_FIELD_NUMBER: _ClassVar[int]
+    LEADER_CHANGES_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     replicas: int
     replicas_set: bool
@@ -347,7 +350,8 @@ class GetPlacementResponse(_message.Message):
     moves: _containers.RepeatedCompositeFieldContainer[ReplicaMove]
     balance: _containers.RepeatedCompositeFieldContainer[ReplicaMove]
     obstacles: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_set: _Optional[bool] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[PlacedNode, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[PlacedShard, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., balance: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., obstacles: _Optional[_Iterable[str]] = ...) -> None: ...
+    leader_changes: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., replicas: _Optional[int] = ..., replicas_set: _Optional[bool] = ..., paused: _Optional[bool] = ..., balancing: _Optional[bool] = ..., nodes: _Optional[_Iterable[_Union[PlacedNode, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[PlacedShard, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., balance: _Optional[_Iterable[_Union[ReplicaMove, _Mapping]]] = ..., obstacles: _Optional[_Iterable[str]] = ..., leader_changes: _Optional[int] = ...) -> None: ...
 
 class PlacedNode(_message.Message):
     __slots__ = ("node", "room", "silent_ms", "gone", "draining", "leaving")

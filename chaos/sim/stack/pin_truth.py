@@ -39,6 +39,8 @@ class _PinsOfShard:
         elif header.kind is EntryKind.COMMAND:
             command = command_pb2.Command.FromString(body)
             match command.WhichOneof("command"):
+                case "pin_leader" if command.pin_leader.balances:
+                    return  # the cluster pins no leader, it only prefers one
                 case "pin_leader":
                     self._pin = (command.pin_leader.node, command.pin_leader.incarnation)
                 case "unpin_leader":

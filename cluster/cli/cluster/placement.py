@@ -22,6 +22,7 @@ from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.placement_records import Placement, PlacementMove, PlacementNode
 from ledger.topics import MAX_REPLICAS
+from ledger.words import counted
 
 _DRAIN_TIMEOUT_S = 3_600.0
 _LOOK_AGAIN_S = 1.0
@@ -86,7 +87,8 @@ def drain_node(node: int, stop: bool, wait: bool, timeout_s: float, bootstrap: s
 @bootstrap_option
 @format_option
 def rebalance(dry_run: bool, watch: bool, stop: bool, pause: bool, resume: bool, bootstrap: str, output: str) -> None:
-    """Move replicas from nodes with many to nodes with few, until the numbers differ by at most one.
+    """Move replicas from nodes with many to nodes with few, until the numbers differ by at most one. Then let the nodes
+    lead equally many shards.
 
     A node takes part in one move at a time, and replicas of a shard stay in different machine rooms (the setting
     `room`). Shards move as a whole, with the queues in them.
@@ -198,7 +200,10 @@ def _state(node: PlacementNode) -> str:
 
 
 def _say_plan(found: Placement) -> None:
-    if not found.balance:
-        say("The replicas are balanced: nothing would move.")
+    if not found.balance and not found.leader_changes:
+        say("The replicas and the leaders are balanced: nothing would move.")
     for move in found.balance:
         say(described(move) + ".")
+    if found.leader_changes:
+        shards = counted(found.leader_changes, "shard")
+        say(f"{shards} would prefer another leader, so that the nodes lead equally many.")

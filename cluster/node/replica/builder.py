@@ -156,7 +156,7 @@ class ReplicaBuilder:
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
-            prefer=preferred(self.number, settings, lambda: replica.pinned_leader),
+            prefer=preferred(self.number, settings, lambda: replica.pinned_leader, lambda: replica.balanced_leader),
             feature_level=self._runtime.latest_level,
             catch_up_bytes_per_tick=catch_up_bytes(settings),
         )

@@ -16,10 +16,11 @@ from ledger.state.commands import PinLeader, UnpinLeader
 from ledger.state.feature_levels import PINNED_LEADERS
 
 
-async def pin_leader(replica: BrokerReplica, node: int) -> None:
+async def pin_leader(replica: BrokerReplica, node: int, *, balances: bool = False) -> None:
     """Pin a voter as the leader of the shard, in place of an earlier pin. Return when the pin is applied. The call is
-    idempotent. Raises UnknownNodeError, InvalidArgumentError if the node is a learner or the feature level of the shard
-    is too low, or another LedgerError if this node does not lead."""
+    idempotent. With `balances`, the cluster prefers this leader, unless an operator has pinned one. Raises
+    UnknownNodeError, InvalidArgumentError if the node is a learner or the feature level of the shard is too low, or
+    another LedgerError if this node does not lead."""
     validate_node(node)
     replica.check_leads(0)
     await replica.feature_level.reach(PINNED_LEADERS)
@@ -36,12 +37,13 @@ async def pin_leader(replica: BrokerReplica, node: int) -> None:
     if voter is None:
         known = ", ".join(map(str, configuration.voters))
         raise UnknownNodeError(f"node {node} is not a member of shard {replica.shard}: its voters are {known}")
-    await asyncio.shield(replica.propose_checked(PinLeader(node, voter.incarnation)))
+    await asyncio.shield(replica.propose_checked(PinLeader(node, voter.incarnation, balances)))
 
 
 async def unpin_leader(replica: BrokerReplica) -> None:
     """Remove the pin of the shard's leader. Return when this is applied. The call is idempotent. Raises LedgerError if
     this node does not lead."""
     replica.check_leads(0)
-    if replica.state.pinned_leader is not None:
+    pin = replica.state.pinned_leader
+    if pin is not None and not pin.balances:
         await asyncio.shield(replica.propose_checked(UnpinLeader()))

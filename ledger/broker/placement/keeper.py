@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.placement.leaders import leader_changes
 from ledger.broker.placement.plan import plan, short_without
 from ledger.broker.placement.view import ClusterNode, PlacedShard, PlacementView
 from ledger.broker.replicas import Replicas
@@ -61,6 +62,9 @@ class PlacementCalls(Protocol):
     async def transfer_leadership(self, shard: int, source: int) -> None:
         """Let another voter lead the shard, if the node `source` leads it."""
 
+    async def prefer_leader(self, shard: int, node: int) -> None:
+        """Let the shard prefer this voter as its leader, unless an operator has pinned one."""
+
     async def learn_rooms(self) -> None:
         """Ask for the machine rooms of the nodes, if that was never done."""
 
@@ -91,6 +95,8 @@ class PlacementKeeper:
         # By shard: the last error of the shard's move.
         self.troubles: dict[int, str] = {}
         self._idle_looks = 0
+        # By shard: the leader that this balance has chosen.
+        self._preferred: dict[int, int] = {}
 
     async def run(self) -> None:
         while True:
@@ -106,6 +112,7 @@ class PlacementKeeper:
         if replica is None:
             self._silent_since.clear()
             self.troubles.clear()
+            self._preferred.clear()
             return
         self._listen(replica)
         if replica.state.placement.is_paused or not self._has_work(replica):
@@ -230,9 +237,19 @@ class PlacementKeeper:
         for move in found.moves:
             await self._propose(replica, BeginReplicaMove(move.shard, move.to, move.source, move.reason))
             log.info("%s begins (%s)", _described(move), move.reason.name.lower())
-        if view.is_balancing and not found.moves and not view.moves:
+        if view.is_balancing and not found.moves and not view.moves and not await self._balance_leaders(view):
             await self._propose(replica, BalanceReplicas(False))
-            log.info("the replicas are balanced over the nodes")
+            self._preferred.clear()
+            log.info("the replicas and the leaders are balanced over the nodes")
+
+    async def _balance_leaders(self, view: PlacementView) -> bool:
+        """Let shards prefer other leaders, so that the nodes lead equally many. Return False if nothing is left to do:
+        each change is tried once, because a node's settings may prefer another leader."""
+        changes = {shard: node for shard, node in leader_changes(view).items() if self._preferred.get(shard) != node}
+        for shard, node in changes.items():
+            self._preferred[shard] = node
+            await self._calls.prefer_leader(shard, node)
+        return bool(changes)
 
     async def _advance(self, move: ReplicaMove, view: PlacementView) -> None:
         """Take the next step of the move."""

@@ -27,12 +27,15 @@ class PlacedReplica:
 
 @dataclass(frozen=True, slots=True)
 class PlacedShard:
-    """The members of one shard, by node. `size` is the size of its log in bytes."""
+    """The members of one shard, by node. `size` is the size of its log in bytes. `preferred` is the voter that leads
+    the shard whenever it can, or 0. `is_pinned` is True if an operator wants that."""
 
     shard: int
     leader: int
     replicas: Mapping[int, PlacedReplica]
     size: int = 0
+    preferred: int = 0
+    is_pinned: bool = False
 
     @property
     def voters(self) -> list[int]:

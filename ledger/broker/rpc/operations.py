@@ -148,7 +148,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     ) -> None:
         replica = self._replicas.require(request.shard)
         if request.node:
-            await pin_leader(replica, request.node)
+            await pin_leader(replica, request.node, balances=request.balances)
         else:
             await unpin_leader(replica)
 

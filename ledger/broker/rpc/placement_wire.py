@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ledger.broker.placement.leaders import leader_changes
 from ledger.broker.placement.plan import plan
 from ledger.broker.placement.view import PlacedShard, PlacementView
 from ledger.state.placement_table import PlacementTable, ReplicaMove
@@ -33,6 +34,7 @@ def put_placement(
     response.shards.extend(_shard(shard, view) for _, shard in sorted(view.shards.items()))
     response.moves.extend(_move(move, view, troubles.get(move.shard, "")) for move in table.moves)
     response.balance.extend(_move(move, view) for move in plan(replace(view, is_balancing=True)).moves)
+    response.leader_changes = len(leader_changes(view))
     response.obstacles.extend(plan(view).obstacles)
 
 

@@ -713,8 +713,9 @@ class AsyncAdmin(AsyncLifetime):
         await PlacementAdmin(self._client).set_replicas(replicas, shard)
 
     async def rebalance(self, *, stop: bool = False) -> None:
-        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when
-        the cluster has accepted the request; `placement` shows the moves. With `stop`, no further move begins."""
+        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Then let the
+        nodes lead equally many shards. Return when the cluster has accepted the request; `placement` shows the moves.
+        With `stop`, no further move begins."""
         self._client.check_open()
         await PlacementAdmin(self._client).balance(stop=stop)
 

@@ -113,6 +113,7 @@ def _placement(said: operations_pb2.GetPlacementResponse) -> Placement:
         ),
         moves=tuple(map(_move, said.moves)),
         balance=tuple(map(_move, said.balance)),
+        leader_changes=said.leader_changes,
         obstacles=tuple(said.obstacles),
     )
 

@@ -509,8 +509,9 @@ class Admin(Lifetime):
         self._thread.run(self._client.set_replicas(replicas, shard=shard))
 
     def rebalance(self, *, stop: bool = False) -> None:
-        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Return when
-        the cluster has accepted the request; `placement` shows the moves. With `stop`, no further move begins."""
+        """Let replicas move from nodes with many to nodes with few, until the numbers differ by at most 1. Then let the
+        nodes lead equally many shards. Return when the cluster has accepted the request; `placement` shows the moves.
+        With `stop`, no further move begins."""
         self._thread.run(self._client.rebalance(stop=stop))
 
     def pause_placement(self, *, resume: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.errors import ShardShortError, UnknownNodeError
+from ledger.errors import InvalidArgumentError, ShardShortError, UnknownNodeError
 from ledger.state.feature_levels import PLACEMENT
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, Placement
 from tests.cluster.fleet import Fleet, MakeFleet
@@ -157,6 +157,10 @@ async def _is_settled(admin: AsyncAdmin) -> bool:
     return not placement.moves and not placement.balancing
 
 
+async def _leads_one_each(admin: AsyncAdmin) -> bool:
+    return sorted(shard.leader for shard in (await admin.placement()).shards) == [1, 2, 3, 4]
+
+
 async def _is_there(path: Path) -> bool:
     return await asyncio.to_thread(path.exists)
 
@@ -182,6 +186,7 @@ async def test_a_new_node_takes_its_share_and_gives_it_back(make_fleet: MakeFlee
             await admin.pause_placement(resume=True)
             await eventually(lambda: _is_settled(admin), "the replicas are balanced", deadline_s=60)
             assert sorted(replicas(await admin.placement()).values()) == [2, 2, 2, 3]
+            await eventually(lambda: _leads_one_each(admin), "each node leads one shard", deadline_s=30)
             await admin.drain_node(4, timeout_ms=60_000)
             placement = await admin.placement()
             assert replicas(placement) == {1: 3, 2: 3, 3: 3}
@@ -190,3 +195,31 @@ async def test_a_new_node_takes_its_share_and_gives_it_back(make_fleet: MakeFlee
             await admin.stop_draining(4)
             assert not (await admin.placement()).node(4).draining  # type: ignore[union-attr]
         await assert_all_there(fleet, sent)
+
+
+async def test_a_topic_of_a_class_is_in_the_shards_of_its_class(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(4, shards=SHARDS)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await begun(fleet, admin)
+        with pytest.raises(InvalidArgumentError, match="no shard shall have 4 replicas: set that for a shard"):
+            await admin.create_topic("payments", 2, replicas=4)
+        await admin.set_replicas(4, shard=2)
+        await eventually(lambda: _has_replicas(admin, 2, 4), "shard 2 has four replicas", deadline_s=30)
+        await admin.create_topic("payments", 2, replicas=4)
+        assert set((await admin.alter_topic("payments", 4)).shards) == {2}
+        await admin.create_topic("clicks", 8)
+        assert set((await admin.describe_topic("clicks")).shards) == {0, 1, 3}
+        placement = await admin.placement()
+        assert {shard.shard: shard.wanted for shard in placement.shards} == {0: 3, 1: 3, 2: 4, 3: 3}
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            assert (await producer.send("payments", b"one")).offset == 0
+        await admin.set_replicas(None, shard=2)
+        await admin.set_replicas(3)
+        await eventually(lambda: _has_replicas(admin, 2, 3), "the surplus replica goes", deadline_s=30)
+
+
+async def _has_replicas(admin: AsyncAdmin, number: int, replicas: int) -> bool:
+    placement = await admin.placement()
+    (shard,) = [shard for shard in placement.shards if shard.shard == number]
+    return sum(each.voter for each in shard.replicas) == replicas and not placement.moves

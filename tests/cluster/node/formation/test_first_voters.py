@@ -27,16 +27,16 @@ def nobody() -> int:
 
 
 def test_the_preferred_leader_follows_the_voters_that_there_are() -> None:
-    prefer = preferred(1, settings(shards=4), nobody)
+    prefer = preferred(1, settings(shards=4), nobody, nobody)
     assert [prefer(voters) for voters in ((1, 2, 3), (1, 3, 4), (5,))] == [2, 3, 5]
 
 
 def test_one_shard_alone_has_none_and_the_settings_go_before() -> None:
-    assert preferred(0, settings(), nobody)((1, 2, 3)) == 0
-    assert preferred(0, settings(shards=2), nobody)((1, 2, 3)) == 1
-    assert preferred(1, settings(), nobody)((1, 2, 3)) == 2, "a shard that was added"
-    assert preferred(1, settings(shards=2, spread_leaders=False), nobody)((1, 2, 3)) == 0
-    assert preferred(1, settings(shards=2, preferred_leader=3, spread_leaders=False), nobody)((1, 2, 3)) == 3
+    assert preferred(0, settings(), nobody, nobody)((1, 2, 3)) == 0
+    assert preferred(0, settings(shards=2), nobody, nobody)((1, 2, 3)) == 1
+    assert preferred(1, settings(), nobody, nobody)((1, 2, 3)) == 2, "a shard that was added"
+    assert preferred(1, settings(shards=2, spread_leaders=False), nobody, nobody)((1, 2, 3)) == 0
+    assert preferred(1, settings(shards=2, preferred_leader=3, spread_leaders=False), nobody, nobody)((1, 2, 3)) == 3
 
 
 async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:
@@ -75,8 +75,8 @@ async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:
 def test_a_pinned_voter_is_preferred_to_all_others() -> None:
     pins = [2]
     for each in (settings(), settings(shards=4), settings(spread_leaders=False), settings(preferred_leader=3)):
-        assert preferred(0, each, lambda: pins[0])((1, 2, 3)) == 2
-    prefer = preferred(1, settings(shards=4), lambda: pins[0])
+        assert preferred(0, each, lambda: pins[0], nobody)((1, 2, 3)) == 2
+    prefer = preferred(1, settings(shards=4), lambda: pins[0], nobody)
     pins[0] = 0
     assert prefer((1, 2, 3)) == 2, "the pin was removed: the preferred leader again"
     pins[0] = 3
