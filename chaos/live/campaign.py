@@ -23,7 +23,7 @@ import numpy as np
 
 from chaos.errors import ChaosError
 from chaos.live.judging import ChaosResult, judged
-from chaos.live.options import ChaosOptions, as_arguments
+from chaos.live.options import ChaosOptions, as_arguments, shards_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def runs(
     for seed in range(1, count + 1):
         for fault in faults:
             if (fault, seed, wish.nodes, wish.flush, wish.env, wish.seconds, wish.rate) not in there:
-                yield replace(wish, faults=(fault,), seed=seed)
+                yield replace(wish, faults=(fault,), seed=seed, shards=shards_for((fault,)))
 
 
 def carry_out(

@@ -24,7 +24,7 @@ from chaos.live.faults.catalogue import KINDS, SURVIVED
 from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.hosts.environment import EnvironmentSetup, NodeEnvironment
 from chaos.live.judging import ChaosResult, judged
-from chaos.live.options import ChaosOptions
+from chaos.live.options import SHARDS_OF_MOVES, ChaosOptions, shards_for
 from chaos.live.progress import RunProgress, counted
 from chaos.live.promise import half_lines
 from chaos.live.report.headline import headline
@@ -61,11 +61,18 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
 
 
 def expanded(
-    faults: tuple[str, ...], flush: str, timed: float, transactions: float, shared: float, old_program: str = ""
+    faults: tuple[str, ...],
+    flush: str,
+    timed: float,
+    transactions: float,
+    shared: float,
+    old_program: str = "",
+    shards: int | None = None,
 ) -> tuple[str, ...]:
     """Replace the word `all` with the names of the faults that a cluster in this flush mode must survive, with a load
     of which the share `timed` has delivery times, the share `transactions` is sent in transactions, and the share
-    `shared` goes to shared groups. The nodes begin with `old_program`, if it is given."""
+    `shared` goes to shared groups. The nodes begin with `old_program`, if it is given, which may be unable to move
+    replicas. `shards` is None if the user gives no number of shards."""
     if faults != (ALL,):
         return faults
     lacks = FaultNeeds.NOTHING if flush == "sync" else FaultNeeds.SYNC_FLUSH
@@ -73,6 +80,7 @@ def expanded(
     lacks |= FaultNeeds.NOTHING if transactions else FaultNeeds.TRANSACTIONS
     lacks |= FaultNeeds.NOTHING if shared else FaultNeeds.SHARED
     lacks |= FaultNeeds.NOTHING if old_program else FaultNeeds.OLD_PROGRAM
+    lacks |= FaultNeeds.SHARDS if old_program or shards == 1 else FaultNeeds.NOTHING
     return tuple(name for name in SURVIVED if not KINDS[name].needs & lacks)
 
 
@@ -184,7 +192,11 @@ def chaos() -> None:
     "with --env local.",
 )
 @renamed_option("--groups", "--shards")
-@click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of shards.")
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64),
+    help=f"Number of shards.  [default: 1, or {SHARDS_OF_MOVES} with faults that move replicas]",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -197,8 +209,15 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
     given["old_program"] = given["old_program"] or ""
     meant = expanded(
-        faults, given["flush"], given["timed"], given["transactions"], given["shared"], given["old_program"]
+        faults,
+        given["flush"],
+        given["timed"],
+        given["transactions"],
+        given["shared"],
+        given["old_program"],
+        given["shards"],
     )
+    given["shards"] = given["shards"] or shards_for(meant)
     options = ChaosOptions(seed=seed, faults=meant, **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):

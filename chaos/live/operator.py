@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.request import Request, urlopen
@@ -18,6 +18,7 @@ from chaos.errors import ChaosError
 from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.hosts.node_security import NodeSecurity
 from ledger.client.admin.waiting_messages import MAX_WAITING
+from ledger.client.placement_records import Placement
 from ledger.client.records import NodeStatus
 from ledger.client.sync.admin import Admin
 from ledger.errors import LedgerError
@@ -78,11 +79,38 @@ class ClusterOperator:
             return False
         return True
 
-    def add(self, node: int, address: str) -> None:
-        self._insist(f"adding node {node}", lambda admin: admin.add_node(node, address, promote=True))
+    def add(self, node: int, address: str, shard: int | None = None) -> None:
+        self._insist(f"adding node {node}", lambda admin: admin.add_node(node, address, shard=shard, promote=True))
 
     def remove(self, node: int) -> None:
         self._insist(f"removing node {node}", lambda admin: admin.remove_node(node, force=True))
+
+    def placement(self) -> Placement:
+        return self._insist("reading the placement of replicas", lambda admin: admin.placement())
+
+    def drain(self, node: int) -> None:
+        self._insist(f"draining node {node}", lambda admin: admin.drain_node(node, wait=False))
+
+    def stop_draining(self, node: int) -> None:
+        self._insist(f"ending the drain of node {node}", lambda admin: admin.stop_draining(node))
+
+    def rebalance(self) -> None:
+        self._insist("balancing the replicas", lambda admin: admin.rebalance())
+
+    def set_replicas(self, replicas: int) -> None:
+        self._insist(f"setting {replicas} replicas", lambda admin: admin.set_replicas(replicas))
+
+    def holders(self, topics: Sequence[str]) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Return, for each queue of each topic, the nodes that have a replica of its shard."""
+
+        def ask(admin: Admin) -> dict[str, tuple[tuple[int, ...], ...]]:
+            by_shard = {
+                shard: tuple(sorted(member.node for member in admin.members(shard=shard).members))
+                for shard in admin.shards()
+            }
+            return {topic: tuple(by_shard[s] for s in admin.describe_topic(topic).shards) for topic in topics}
+
+        return self._insist("reading the members of all shards", ask)
 
     def create_topic(self, name: str, queues: int) -> None:
         self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues))
@@ -182,12 +210,11 @@ class ClusterOperator:
                 commits[shard.shard] = max(commits.get(shard.shard, 0), shard.commit)
         return all(shard.applied >= commits.get(shard.shard, 0) and not shard.suspect for shard in shards)
 
-    def _insist(self, what: str, ask: Callable[[Admin], object]) -> None:
+    def _insist(self, what: str, ask: Callable[[Admin], T]) -> T:
         deadline, trouble = time.monotonic() + _CHANGE_S, ""
         while time.monotonic() < deadline:
             try:
-                ask(self._connected())
-                return
+                return ask(self._connected())
             except LedgerError as error:
                 trouble = str(error)
                 time.sleep(_AGAIN_S)

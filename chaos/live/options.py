@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,6 +10,9 @@ from pydantic import ConfigDict, Field, FiniteFloat
 
 from chaos.live.faults.catalogue import KINDS
 from chaos.live.faults.fault import FaultNeeds
+
+# The number of shards of a run whose faults move replicas, if none is given.
+SHARDS_OF_MOVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,20 @@ class ChaosOptions:
     @property
     def needs(self) -> FaultNeeds:
         """The capabilities that the faults of this run need from the environment."""
-        needs = FaultNeeds.NOTHING
-        for name in self.faults:
-            needs |= KINDS[name].needs
-        return needs
+        return needs_of(self.faults)
+
+
+def needs_of(faults: Iterable[str]) -> FaultNeeds:
+    """Return what these faults need."""
+    needs = FaultNeeds.NOTHING
+    for name in faults:
+        needs |= KINDS[name].needs
+    return needs
+
+
+def shards_for(faults: Iterable[str]) -> int:
+    """Return the number of shards of a run with these faults, if the user gives none."""
+    return SHARDS_OF_MOVES if FaultNeeds.SHARDS in needs_of(faults) else 1
 
 
 def as_arguments(options: ChaosOptions) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +46,8 @@ class PromisedFile:
 @dataclass(frozen=True, slots=True)
 class RunPromise:
     """The files, the nodes of the final readings, and the number of queues of each topic. `faults` is the number of
-    faults that were planned."""
+    faults that were planned. `holders` has, for each queue of each topic, the nodes that have a replica of it. Runs of
+    older versions lack `holders`: each of their nodes has all queues."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -54,10 +55,16 @@ class RunPromise:
     nodes: tuple[Annotated[int, Field(ge=1)], ...]
     queues: dict[str, Annotated[int, Field(ge=1, le=_MOST_QUEUES)]]
     faults: Annotated[int, Field(ge=0)]
+    holders: dict[str, tuple[tuple[Annotated[int, Field(ge=1)], ...], ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for topic, nodes in self.holders.items():
+            if len(nodes) != self.queues.get(topic):
+                raise ValueError(f"holders has {counted(len(nodes), 'queue')} of topic {topic}")
 
     @property
     def reads(self) -> FinalReads:
-        return FinalReads(self.nodes, self.queues)
+        return FinalReads(self.nodes, self.queues, self.holders)
 
     def histories(self, directory: Path) -> list[Path]:
         """Return the promised histories that exist, in the order in which their clients were started."""

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.errors import ChaosError
+from chaos.live.checker.completeness import too_few_holders
 from chaos.live.faults.catalogue import KINDS
 from chaos.live.faults.fault import FaultNeeds, FaultTarget
 from chaos.live.faults.plan import Planned, plan
@@ -37,7 +38,7 @@ from chaos.live.load.processes import ClientOfRun, ClientProcesses, ClientTimeou
 from chaos.live.load.spec import CHECKS_SOON, JOBS, LONGEST_DELAY_MS, SHARED_GROUPS, ClientSpec
 from chaos.live.nemesis import Nemesis
 from chaos.live.operator import ClusterOperator
-from chaos.live.options import ChaosOptions
+from chaos.live.options import SHARDS_OF_MOVES, ChaosOptions
 from chaos.live.promise import RunPromise, promised_files
 from chaos.live.run_file import RunFile
 from ledger.history import now_ns
@@ -51,6 +52,8 @@ _STOP_S = 60.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
+# A queue has replicas on at least so many nodes, or on all nodes of a smaller cluster.
+_LEAST_REPLICAS = 3
 # A transaction about which its producer is silent ends at its second check.
 _CHECKED_S = 30.0
 # The members of shared groups end when no message comes any more.
@@ -84,11 +87,10 @@ def run(options: ChaosOptions, out: Path, make: MakeEnvironment, audience: RunAu
         environment.up()
         the_run = _Run(options, out, environment, audience, undo)
         began, ended = the_run.load(planned)
-        unrecovered = the_run.read_to_the_end()
+        holders, unrecovered = the_run.read_to_the_end()
         nodes = tuple(environment.nodes)
     files = promised_files(out, the_run.clients())
-    topics = (*TOPICS, JOBS) if options.shared else TOPICS
-    promise = RunPromise(files, nodes, dict.fromkeys(topics, options.queues), len(planned))
+    promise = RunPromise(files, nodes, dict.fromkeys(_topics(options), options.queues), len(planned), holders)
     RunFile(options, began, ended, unrecovered, promise).save(out)
     return judged(out)
 
@@ -118,12 +120,19 @@ def _planned(options: ChaosOptions) -> tuple[Planned, ...]:
             raise ChaosError(f"{kind.name} needs shared groups: give --shared 0.05")
         if FaultNeeds.OLD_PROGRAM in kind.needs and not options.old_program:
             raise ChaosError(f"{kind.name} needs an older program: give --old-program DIRECTORY")
+        if FaultNeeds.SHARDS in kind.needs and options.shards < 2:
+            raise ChaosError(f"{kind.name} needs shards beside shard 0: give --shards {SHARDS_OF_MOVES}")
     if not kinds:
         return ()
     planned = plan(options.seed, kinds, options.seconds, [*map(FaultTarget, options.targets)])
     if not planned:
         raise ChaosError(f"{options.seconds:g} s are too short for a single fault: increase --seconds")
     return planned
+
+
+def _topics(options: ChaosOptions) -> tuple[str, ...]:
+    """Return the topics of the run."""
+    return (*TOPICS, JOBS) if options.shared else TOPICS
 
 
 def _setup(options: ChaosOptions, out: Path) -> EnvironmentSetup:
@@ -202,13 +211,14 @@ class _Run:
             self._clients.check()
             self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
-    def read_to_the_end(self) -> str:
-        """Read every queue from every node. Return the reason why the cluster did not recover after the last fault, or
-        "" if it recovered.
+    def read_to_the_end(self) -> tuple[dict[str, tuple[tuple[int, ...], ...]], str]:
+        """Read every queue from every node that has a replica of it. Return these nodes, and the reason why the cluster
+        did not recover after the last fault, or "" if it recovered.
 
         If the cluster did not recover, this method still reads the queues for a short time, because the histories may
         show more anomalies.
         """
+        holders: dict[str, tuple[tuple[int, ...], ...]] = {}
         unrecovered = ""
         try:
             self._operator.caught_up(self._options.recovery_s)
@@ -223,7 +233,12 @@ class _Run:
         self._clients.stop("sharers", _SETTLED_S)
         self._audience.say("reading every queue from every node")
         nodes = self._environment.nodes
-        self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
+        try:
+            holders = self._operator.holders(_topics(self._options))
+            unrecovered = unrecovered or too_few_holders(holders, min(_LEAST_REPLICAS, len(nodes)))
+        except ChaosError as trouble:
+            unrecovered = unrecovered or str(trouble)
+        self._clients.reach(nodes, [self._environment.address(node) for node in nodes], holders)
         self._clients.start("final")
         try:
             self._clients.finish("final", _UNRECOVERED_FINAL_S if unrecovered else _FINAL_S)
@@ -233,7 +248,7 @@ class _Run:
         except ChaosError:
             if not unrecovered:
                 raise
-        return unrecovered
+        return holders, unrecovered
 
     def clients(self) -> list[ClientOfRun]:
         """Return all client processes of the run."""

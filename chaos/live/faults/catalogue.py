@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from chaos.live.faults import damage, disks, due, ends, leases, network, operations, processes
+from chaos.live.faults import damage, disks, due, ends, leases, moves, network, operations, processes
 from chaos.live.faults.fault import FaultNeeds, FaultTarget, LiveFaultKind
 from chaos.live.faults.stale_vote import StaleVote
 
@@ -13,6 +13,8 @@ ONE, LEADER, MINORITY, MAJORITY, ALL = FaultTarget
 _Kind = LiveFaultKind
 _SOME = (LEADER, ONE, MINORITY)
 _ANY = (LEADER, ONE, MINORITY, MAJORITY, ALL)
+# About how long moves of replicas with a killed leader take.
+_MOVES_S = (9.0, 12.0)
 _DISKS, _CLOCKS, _STRACE, _SYNC = FaultNeeds.DISKS, FaultNeeds.CLOCKS, FaultNeeds.STRACE, FaultNeeds.SYNC_FLUSH
 
 
@@ -108,6 +110,24 @@ _ALL = (
         "a node is added, and another node is removed",
         (ONE, LEADER),
         operations.AddAndRemove,
+        least_nodes=3,
+    ),
+    _Kind(
+        "drain",
+        "a node is drained and gets replicas again, and the leader of shard 0 is killed in the middle",
+        (ONE, LEADER),
+        moves.Drain,
+        seconds=_MOVES_S,
+        needs=FaultNeeds.SHARDS,
+        least_nodes=3,
+    ),
+    _Kind(
+        "set-replicas",
+        "each shard gets one more replica and loses it again, and the leader of shard 0 is killed in the middle",
+        (ALL,),
+        moves.SetReplicas,
+        seconds=_MOVES_S,
+        needs=FaultNeeds.SHARDS,
         least_nodes=3,
     ),
     _Kind("transfer", "leadership is transferred again and again", (LEADER,), operations.TransferStorm, least_nodes=2),

@@ -13,6 +13,7 @@ from random import Random
 from typing import Protocol
 
 from chaos.live.hosts.environment import NodeEnvironment
+from ledger.client.placement_records import Placement
 
 
 class NoEvidenceError(Exception):
@@ -31,9 +32,10 @@ class FaultTarget(StrEnum):
 
 class FaultNeeds(Flag):
     """What a fault needs from a run, for example disks, clocks that can be set, messages with delivery times,
-    transactions, shared groups, or nodes that begin with an older program. With `async` flush, a cluster may lose data
-    if a majority loses power at once. A loss of data that the flush mode allows is no anomaly. For this reason, faults
-    that cut the power of a majority need `SYNC_FLUSH`.
+    transactions, shared groups, nodes that begin with an older program, or shards beside shard 0.
+
+    With `async` flush, a cluster may lose data if a majority loses power at once. A loss of data that the flush mode
+    allows is no anomaly. For this reason, faults that cut the power of a majority need `SYNC_FLUSH`.
     """
 
     NOTHING = 0
@@ -45,6 +47,7 @@ class FaultNeeds(Flag):
     TRANSACTIONS = auto()
     SHARED = auto()
     OLD_PROGRAM = auto()
+    SHARDS = auto()
 
 
 class ClusterControl(Protocol):
@@ -61,11 +64,26 @@ class ClusterControl(Protocol):
         is possibly not the leader yet.
         """
 
-    def add(self, node: int, address: str) -> None:
-        """Add the node as a voter. Returns when the node is a voter."""
+    def add(self, node: int, address: str, shard: int | None = None) -> None:
+        """Add the node as a voter of the shard, or of all shards (None). Returns when the node is a voter."""
 
     def remove(self, node: int) -> None:
         """Remove the node from the cluster."""
+
+    def placement(self) -> Placement:
+        """Return where the replicas are, and which moves are under way."""
+
+    def drain(self, node: int) -> None:
+        """Ask the cluster to drain the node. Returns when the cluster has accepted the request."""
+
+    def stop_draining(self, node: int) -> None:
+        """End the drain of the node."""
+
+    def rebalance(self) -> None:
+        """Ask the cluster to balance the replicas over the nodes."""
+
+    def set_replicas(self, replicas: int) -> None:
+        """Set how many replicas each shard shall have."""
 
     def wall_clock_ms(self, node: int) -> int | None:
         """Return the time of the node's own clock, in ms; None if the node does not answer."""

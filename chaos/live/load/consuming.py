@@ -30,6 +30,8 @@ _AGAIN_S = 0.3
 _LIVES_S = (2.0, 15.0)
 # The share of polls after which a consumer seeks.
 _SEEKS = 0.02
+# A node serves messages of a shard in which it has one of these roles.
+_READABLE = ("leader", "candidate", "pre-candidate", "follower", "learner")
 
 
 class HistoryReader:
@@ -187,16 +189,29 @@ async def _life(
     over = loop.time() + random.uniform(*_LIVES_S)
     start = random.choice(("earliest", "latest"))
     settings = {"bootstrap_servers": list(spec.bootstrap), "node": node or None, "max_wait_ms": _POLL_MS}
-    async with AsyncConsumer(topic, start=start, rng=random, **settings) as consumer:  # type: ignore[arg-type]
-        for queue in range(spec.queues):
+    queues = await _queues_on(spec, topic, node) if node else list(range(spec.queues))
+    if not queues:
+        await asyncio.sleep(_AGAIN_S)
+        return
+    async with AsyncConsumer(topic, start=start, queues=queues, rng=random, **settings) as consumer:  # type: ignore[arg-type]
+        for queue in queues:
             reader.assigned(queue, consumer.position(topic, queue))
         while not stop.is_set() and loop.time() < over:
             await reader.poll(consumer, _POLL_MS)
             if random.random() < _SEEKS:
-                queue = random.randrange(spec.queues)
+                queue = random.choice(queues)
                 offset = random.randint(0, consumer.position(topic, queue))
                 await consumer.seek(topic, queue, offset)
                 reader.assigned(queue, offset)
+
+
+async def _queues_on(spec: ClientSpec, topic: str, node: int) -> list[int]:
+    """Return the queues of the topic that the node has at this moment."""
+    async with AsyncAdmin(list(spec.bootstrap)) as admin:
+        shards = (await admin.describe_topic(topic)).shards
+        statuses = [status for status in await admin.cluster() if status.node == node]
+        held = {one.shard for status in statuses for one in status.shards if one.role in _READABLE}
+        return [queue for queue, shard in enumerate(shards) if shard in held]
 
 
 async def watch_progress(spec: ClientSpec, group: str, stop: asyncio.Event) -> None:

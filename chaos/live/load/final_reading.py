@@ -1,4 +1,5 @@
-"""The final reading: every queue is read from every node, from its beginning to the end that the leader reports.
+"""The final reading: every queue is read from every node that has a replica of it, from the beginning of the queue to
+the end that the leader reports.
 
 The checker treats each message that the final reading does not find as lost, so the run fails if a node does not reach
 the end in time. The checker also compares the messages of the nodes with each other.
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
+from chaos.live.checker.completeness import is_held
 from chaos.live.load.consuming import HistoryReader
 from chaos.live.load.running import running
 from chaos.live.load.spec import ClientSpec
@@ -61,16 +63,26 @@ def _nothing_is_left(spec: ClientSpec, writer: HistoryWriter, topic: str) -> Non
     """Record that the topic no longer exists, so its queues were read to their end and had no messages."""
     for node in spec.nodes:
         reader = HistoryReader(writer, spec.first_process, topic, node, final=True)
-        for queue in range(spec.queues):
+        for queue in _queues_on(spec, topic, node):
             reader.nothing(queue, now_ns())
+
+
+def _queues_on(spec: ClientSpec, topic: str, node: int) -> list[int]:
+    """Return the queues of the topic of which the node has a replica."""
+    return [queue for queue in range(spec.queues) if is_held(spec.holders, topic, queue, node)]
 
 
 async def _read(
     spec: ClientSpec, reader: HistoryReader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event
 ) -> None:
+    queues = _queues_on(spec, topic, node)
+    if not queues:
+        return
+    ends = {queue: end for queue, end in ends.items() if queue in queues}
+
     def make() -> AsyncConsumer:
         rng = Random(f"{spec.seed} final {node}")
-        return AsyncConsumer(topic, bootstrap_servers=list(spec.bootstrap), node=node, rng=rng)
+        return AsyncConsumer(topic, bootstrap_servers=list(spec.bootstrap), node=node, queues=queues, rng=rng)
 
     def poll(consumer: AsyncConsumer) -> Callable[[], Awaitable[int]]:
         async def once() -> int:

@@ -15,6 +15,7 @@ from random import Random
 from signal import Signals
 
 from chaos.errors import ChaosError
+from chaos.live.checker.completeness import QueueHolders
 from chaos.live.load.spec import ClientSpec, Role
 
 # The number of client numbers that each process may use.
@@ -72,9 +73,10 @@ class ClientProcesses:
         """Return all processes that were started, running or not."""
         return [ClientOfRun(number, role, number in self._killed) for number, role in self._roles.items()]
 
-    def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
-        """Let all processes that start from now on use these nodes and addresses."""
-        self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
+    def reach(self, nodes: Sequence[int], bootstrap: Sequence[str], holders: QueueHolders) -> None:
+        """Let all processes that start from now on use these nodes and addresses. `holders` says which nodes have
+        replicas of which queues."""
+        self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap), holders=dict(holders))
 
     def kill_one(self, random: Random) -> str:
         """Kill a producer process in the middle of its work, and start a new one. Returns evidence. Implements

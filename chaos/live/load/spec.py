@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -51,6 +52,8 @@ class ClientSpec:
     transactions: float = 0.0
     # The share of the messages that shared groups consume.
     shared: float = 0.0
+    # By topic, for each queue: the nodes with a replica of it. Of a topic that is missing, all nodes have all queues.
+    holders: dict[str, Sequence[Sequence[int]]] = field(default_factory=dict)
 
     @property
     def plain_rate(self) -> float:

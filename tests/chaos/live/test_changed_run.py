@@ -102,7 +102,8 @@ def test_a_file_that_no_run_writes_is_refused_by_name_and_line(tmp_path: Path, s
     [
         (("options", "rate"), "x"), (("options", "rate"), float("nan")), (("options", "nodes"), 10**30),
         (("began",), None), (("ended",), 10**30), (("ended",), 0), (("unrecovered",), 3),
-        (("promise", "nodes"), "123"), (("promise", "queues"), {"t": 10**12}), (("promise", "faults"), -1),
+        (("promise", "nodes"), "123"), (("promise", "queues"), {"t": 10**12}), (("promise", "holders"), {"t": [[1]]}),
+        (("promise", "holders"), {"u": [[1]]}), (("promise", "faults"), -1),
         (("promise", "files"), [{"name": "../a.jsonl", "what": "", "lines": 1, "digest": ""}]),
     ],
 )  # fmt: skip

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
+from chaos.live import campaign
 from chaos.live.command import chaos, expanded, run_command
 from chaos.live.faults.catalogue import KINDS
+from chaos.live.options import SHARDS_OF_MOVES, shards_for
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.live.tell import end, send
+from tests.chaos.live.written_run import OPTIONS
 
 
 def invoke(*arguments: str) -> Result:
@@ -85,7 +89,10 @@ def test_targets_have_the_names_that_are_shown() -> None:
 def test_all_faults_are_those_that_a_cluster_survives() -> None:
     asynchronous, synchronous = (expanded(("all",), flush, 0.1, 0.05, 0.05) for flush in ("async", "sync"))
     assert set(KINDS) - set(synchronous) == {"stale-vote", "upgrade"}
-    assert set(KINDS) - set(expanded(("all",), "sync", 0.1, 0.05, 0.05, "/old")) == {"stale-vote"}
+    moving = {"drain", "set-replicas"}
+    assert set(KINDS) - set(expanded(("all",), "sync", 0.1, 0.05, 0.05, "/old")) == {"stale-vote", *moving}
+    assert set(synchronous) - set(expanded(("all",), "sync", 0.1, 0.05, 0.05, "", 1)) == moving  # nothing can move
+    assert expanded(("all",), "sync", 0.1, 0.05, 0.05, "", 2) == synchronous
     assert set(synchronous) - set(asynchronous) == {"power-all"}
     assert set(asynchronous) - set(expanded(("all",), "async", 0, 0.05, 0.05)) == {"kill-when-due"}  # nothing is due
     assert set(asynchronous) - set(expanded(("all",), "async", 0.1, 0, 0.05)) == {"kill-before-ends"}
@@ -94,6 +101,12 @@ def test_all_faults_are_those_that_a_cluster_survives() -> None:
         "kill",
         "power-all",
     )  # which is refused, by name
+
+
+def test_a_run_has_shards_for_its_faults() -> None:
+    assert (shards_for(("kill", "membership")), shards_for(("kill", "drain"))) == (1, SHARDS_OF_MOVES)
+    wish = replace(OPTIONS, faults=(), targets=())
+    assert [run.shards for run in campaign.runs(("kill", "drain"), 1, wish, [])] == [1, SHARDS_OF_MOVES]
 
 
 def test_a_variable_without_a_value_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.live.checker.anomaly import KINDS
 from chaos.live.checker.columns import columns_of
-from chaos.live.checker.completeness import FinalReads
+from chaos.live.checker.completeness import FinalReads, too_few_holders
 from chaos.live.checker.verdict import HistoryVerdict, judge
 from ledger.history import Operation, Poll
 from tests.chaos.live.tell import (
@@ -554,6 +554,23 @@ def test_a_queue_that_was_not_read_from_a_node_is_not_compared_with_this_node() 
     verdict = judge(columns, reads=FinalReads((1, 2, 3), {"t": 2}))
     assert (verdict.valid, verdict.anomalies) == (None, 0)
     assert verdict.void == ("the final readings of node 3 are missing for t:1",)
+
+
+def test_a_queue_must_be_read_from_the_nodes_that_have_a_replica() -> None:
+    sent: list[Operation] = [opened(), send(0, 0), send(1, 0, queue=1), closed()]
+    columns = columns_of([*sent, *end((0, 0), nodes=(1, 2)), *end((0, 1), queue=1, nodes=(2, 3))])
+
+    def void(*holders: tuple[int, ...]) -> tuple[str, ...]:
+        return judge(columns, reads=FinalReads((1, 2, 3), {"t": 2}, {"t": holders})).void
+
+    assert void((1, 2), (2, 3)) == ()
+    assert void((1, 2, 3), (2, 3)) == ("the final readings of node 3 are missing for t:0",)
+    assert void((1, 2), (1, 2, 3)) == ("the final readings of node 1 are missing for t:1",)
+
+
+def test_a_queue_with_too_few_replicas_is_named() -> None:
+    assert too_few_holders({"t": ((1, 2, 3), (1, 2))}, 3) == "fewer than 3 nodes have a replica of t:1"
+    assert too_few_holders({"t": ((1, 2, 3), (1, 2))}, 2) == ""
 
 
 def test_too_little_is_void() -> None:

@@ -98,6 +98,23 @@ def test_a_cluster_under_faults_is_judged_valid_and_nothing_is_left(tmp_path: Pa
     assert f"{last.name} has {len(lines) - 1} of its {len(lines)} lines" in damaged.stderr
 
 
+def test_a_node_is_drained_under_load_while_the_leader_of_shard_0_is_killed(tmp_path: Path, left: Left) -> None:
+    out = tmp_path / "run"
+    ended = chaos(
+        "run", "--faults", "drain", "--seconds", "20", "--rate", "60", "--seed", "1", "--out", str(out), "--json"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["valid"] is True
+    (drain,) = judged(out).struck
+    assert "replicas in" in drain.evidence[0]
+    assert "as the leader of shard 0" in drain.evidence[0]
+    # Four nodes, and three replicas of each queue: each node was asked for the queues of which it has a replica.
+    holders = json.loads((out / "run.json").read_text())["promise"]["holders"]
+    assert {len(nodes) for nodes in [*holders["orders"], *holders["payments"]]} <= {3, 4}
+    assert any(len(nodes) == 3 for nodes in holders["orders"])
+    assert left() == []
+
+
 def test_a_secured_cluster_under_faults_is_judged_valid_and_its_secrets_are_removed(tmp_path: Path, left: Left) -> None:
     out = tmp_path / "run"
     faults = ("--secure", "--faults", "kill,membership", "--targets", "leader")
@@ -140,6 +157,7 @@ def test_what_cannot_be_is_a_sentence_and_status_two(tmp_path: Path, left: Left)
 
     assert "needs --flush sync" in refusal("--faults", "power-all")
     assert "give --nodes 3" in refusal("--faults", "membership", "--nodes", "1")
+    assert "give --shards 4" in refusal("--faults", "drain", "--shards", "1")
     assert "too short for a single fault" in refusal("--faults", "kill", "--seconds", "5")
     (tmp_path / "run").mkdir(exist_ok=True)
     (tmp_path / "run" / "something").touch()
