@@ -6,6 +6,9 @@ message, but never one behind what is copied. So a group that goes on there may 
     source   c c c c c c c o o o o      c: consumed, o: not consumed
     target     c c c c c o o            not all is copied yet; the group begins at the first o, or at an earlier c
 
+A shared group consumes messages one by one. Its offset is that of the first message that it has not consumed, so it may
+get later messages again too. The mirror creates a shared group at the target.
+
 A group is left alone while it has members at the target, and its offsets there never go back. While messages of a group
 wait in its retry topic at the source, its offsets stay, because these messages are not copied.
 """
@@ -21,7 +24,7 @@ from ledger.client.admin.offsets import list_offsets
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import is_broadcast
-from ledger.errors import LedgerError, UnknownGroupError, UnknownTopicError
+from ledger.errors import GroupConflictError, LedgerError, UnknownGroupError, UnknownTopicError
 from ledger.mirror.copy_tally import CopyTally
 from ledger.mirror.queue_copier import QueueCopier
 from ledger.retries import retry_topic
@@ -69,8 +72,6 @@ class GroupOffsets:
         copied = [each for each in there.queues if self._copier_of(TopicQueue(each.topic, each.queue)) is not None]
         if not copied:
             return ""
-        if there.mode == "shared":
-            return "it is a shared group, which begins at the target with the first message, or with new ones"
         if await self._has_retries(there):
             return "messages wait in its retry topic at the source"
         wanted = {TopicQueue(each.topic, each.queue): each.offset for each in copied if each.offset is not None}
@@ -91,10 +92,20 @@ class GroupOffsets:
             if offset is not None and offset > before.get(place, -1):
                 after[place] = offset
         if after:
-            await self._target_groups.set_offsets(name, await self._kept(after))
+            try:
+                await self._set_offsets(there, after)
+            except GroupConflictError:
+                return "the target has a group with this name and another mode"
             self._tally.moved[name] += len(after)
         self._moved[name] = moved
         return ""
+
+    async def _set_offsets(self, there: ConsumerGroupDescription, after: Mapping[TopicQueue, int]) -> None:
+        """Set offsets of the group at the target. Raises GroupConflictError if it has another mode there."""
+        is_shared = there.mode == "shared"
+        if is_shared:
+            await self._target_groups.create(there.name, "shared", there.order or None, there.max_attempts or 0)
+        await self._target_groups.set_offsets(there.name, await self._kept(after), shared=is_shared)
 
     async def _kept(self, offsets: Mapping[TopicQueue, int]) -> dict[TopicQueue, int]:
         """Return the offsets, or the first ones that the target still has."""

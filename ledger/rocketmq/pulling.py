@@ -135,7 +135,9 @@ class FrontPulling:
         await self._groups.require(group, clients.cluster, [topic])
         shard = topic.shards[queue]
         reset = consumer_group_operations_pb2.QueueReset(topic_id=topic.topic_id, queue=queue, offset=request.offset)
-        wanted = consumer_group_operations_pb2.ResetOffsetsRequest(shard=shard, consumer_group=group, queues=[reset])
+        wanted = consumer_group_operations_pb2.ResetOffsetsRequest(
+            shard=shard, consumer_group=group, queues=[reset], shared=True
+        )
         await clients.cluster.call(shard, lambda stub, seconds: stub.ResetOffsets(wanted, timeout=seconds))
         return service_pb2.UpdateOffsetResponse(status=ok())
 

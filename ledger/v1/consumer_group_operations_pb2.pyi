@@ -183,14 +183,16 @@ class LeasesOfQueue(_message.Message):
     def __init__(self, leased: _Optional[int] = ..., waiting: _Optional[int] = ..., window: _Optional[int] = ..., lease_left_ms: _Optional[int] = ..., most_attempts: _Optional[int] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
-    __slots__ = ("shard", "consumer_group", "queues")
+    __slots__ = ("shard", "consumer_group", "queues", "shared")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SHARED_FIELD_NUMBER: _ClassVar[int]
     shard: int
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueReset]
-    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueReset, _Mapping]]] = ...) -> None: ...
+    shared: bool
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueReset, _Mapping]]] = ..., shared: _Optional[bool] = ...) -> None: ...
 
 class QueueReset(_message.Message):
     __slots__ = ("topic_id", "queue", "offset")

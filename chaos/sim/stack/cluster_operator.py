@@ -216,6 +216,9 @@ class SimOperator:
             await admin.drain_node(random.choice(placement.nodes).node, wait=False)
         elif chance < 0.95:
             await admin.rebalance(stop=random.random() < 0.3)
+        elif len(placement.shards) > 1 and chance < 0.98:
+            shard = random.choice([each.shard for each in placement.shards if each.shard != TOPICS_SHARD])
+            await admin.set_replicas(random.choice((None, 3, 4)), shard=shard)
         else:
             await admin.pause_placement()
         return True

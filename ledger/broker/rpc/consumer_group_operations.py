@@ -13,6 +13,7 @@ from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
 from ledger.broker.consumer_groups.summaries import lags, summaries
 from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.rpc.topic_rights import TopicRights
+from ledger.broker.shared.first_leases import begin_leases
 from ledger.broker.shared.shared_lag import SharedLag, shared_lags
 from ledger.broker.topics.retry_topics import RetryTopics
 from ledger.consumer_groups import validate_consumed_name
@@ -127,7 +128,11 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         shard_consumption = await self._consumptions.leading(request.shard)
         for each in offsets:
             check_offset(shard_consumption.replica, each.topic_id, each.queue, each.offset)
-        results = await asyncio.shield(shard_consumption.claims.reset(ResetOffsets(request.consumer_group, offsets)))
+        lookup, name = self._consumptions.lookup, request.consumer_group
+        mode = await lookup.require(name) if request.shared else lookup.mode(name)
+        if mode is not None:
+            await begin_leases(shard_consumption.replica, mode, offsets)
+        results = await asyncio.shield(shard_consumption.claims.reset(ResetOffsets(name, offsets)))
         for result in results:
             if isinstance(result, LedgerError):
                 raise result

@@ -14,6 +14,7 @@ This list has the modules in reading order.
     lease_turns.py        the turns of the leader: one entry with everything that members want
     leased_batches.py     reads leased messages from the log, and cuts batches to them
     dead_letters.py       moves messages that were handed out too often to the dead letters
+    first_leases.py       lets a group begin at offsets that an operator gives
     group_lookup.py       the modes of groups, as this node's replica of shard 0 knows them
 """
 

@@ -89,7 +89,7 @@ class ConsumerGroupsAdmin:
         after = await self._targets(chosen, to)
         before = {TopicQueue(one.topic, one.queue): one.offset for one in described.queues}
         if not dry_run:
-            await self.set_offsets(name, after)
+            await self.set_offsets(name, after, shared=described.mode == "shared")
             if described.members:
                 await self._renew(name, list(after), described.coordinator)
         return [OffsetReset(place.topic, place.queue, before.get(place), after[place]) for place in sorted(after)]
@@ -132,8 +132,8 @@ class ConsumerGroupsAdmin:
         queues: int = response.queues
         return queues
 
-    async def _reset_some(self, shard: int, name: str, queues: Iterable[pb2.QueueReset]) -> None:
-        request = pb2.ResetOffsetsRequest(shard=shard, consumer_group=name, queues=queues)
+    async def _reset_some(self, shard: int, name: str, queues: Iterable[pb2.QueueReset], *, shared: bool) -> None:
+        request = pb2.ResetOffsetsRequest(shard=shard, consumer_group=name, queues=queues, shared=shared)
         await self._client.call(shard, lambda stub, s: stub.ResetOffsets(request, timeout=s))
 
     # -- the new offsets of a reset
@@ -177,9 +177,9 @@ class ConsumerGroupsAdmin:
 
     # -- changes
 
-    async def set_offsets(self, name: str, after: Mapping[TopicQueue, int]) -> None:
-        """Set the offsets of a group in these queues. A shared group must have begun to consume the queues. Raises
-        LedgerError; then the offsets of some shards may be set."""
+    async def set_offsets(self, name: str, after: Mapping[TopicQueue, int], *, shared: bool = False) -> None:
+        """Set the offsets of a group in these queues. `shared` says that the group was created as a shared group.
+        Raises LedgerError; then the offsets of some shards may be set."""
         by_shard: defaultdict[int, list[pb2.QueueReset]] = defaultdict(list)
         for place, offset in sorted(after.items()):
             topic = await self._client.topic(place.topic)
@@ -188,7 +188,7 @@ class ConsumerGroupsAdmin:
             )
         for shard, queues in sorted(by_shard.items()):
             for at in range(0, len(queues), QUEUES_AT_ONCE):
-                await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
+                await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE], shared=shared)
 
     async def _renew(self, name: str, places: Sequence[TopicQueue], coordinator: int) -> None:
         """Ask the coordinator to make the owners of these queues claim the queues again. Without this request, an

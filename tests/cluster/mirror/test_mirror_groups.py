@@ -107,16 +107,41 @@ async def test_a_group_with_retries_is_kept_back(pair: Pair) -> None:
     assert await offsets(pair.target, "billing") == before
 
 
-async def test_a_shared_group_is_not_moved_and_named(pair: Pair) -> None:
+async def test_a_shared_group_goes_on_at_the_target(pair: Pair) -> None:
+    await send(pair.source, 20)
+    async with AsyncAdmin(pair.source.bootstrap) as admin:
+        await admin.create_consumer_group("work", mode="shared", order="key", max_attempts=7)
+    async with AsyncSharedConsumer("orders", group="work", bootstrap_servers=pair.source.bootstrap) as consumer:
+        for message in await consumer.receive(5):
+            await consumer.ack(message)
+        left = await consumer.receive(1)
+    theirs = await offsets(pair.source, "work")
+    assert sum(filter(None, theirs.values())) == 5
+    done = await mirrored(pair.source, pair.target, "orders", groups=("*",))
+    assert (done.tally.kept_back, done.tally.moved["work"]) == ({}, 2)
+    async with AsyncAdmin(pair.target.bootstrap) as admin:
+        described = await admin.describe_consumer_group("work")
+    assert (described.mode, described.order, described.max_attempts) == ("shared", "key", 7)
+    async with AsyncSharedConsumer("orders", group="work", bootstrap_servers=pair.target.bootstrap) as consumer:
+        found: list[bytes] = []
+        while len(found) < 15:
+            messages = await consumer.receive(100)
+            found += [message.value for message in messages]
+            await consumer.ack(messages)
+        assert len(set(found)) == len(found) == 15
+        assert {message.value for message in left} <= set(found)
+
+
+async def test_a_shared_group_that_is_a_queue_group_at_the_target_is_named(pair: Pair) -> None:
     await send(pair.source, 4)
     async with AsyncAdmin(pair.source.bootstrap) as admin:
         await admin.create_consumer_group("work", mode="shared")
     async with AsyncSharedConsumer("orders", group="work", bootstrap_servers=pair.source.bootstrap) as consumer:
-        for message in await consumer.receive(2):
-            await consumer.ack(message)
+        await consumer.ack(await consumer.receive(4))
+    await mirrored(pair.source, pair.target, "orders")
+    await set_offsets(pair.target, "work", 0, 0)
     done = await mirrored(pair.source, pair.target, "orders", groups=("*",))
-    assert "it is a shared group" in done.tally.kept_back["work"]
-    assert await offsets(pair.target, "work") == {}
+    assert done.tally.kept_back == {"work": "the target has a group with this name and another mode"}
 
 
 async def test_offsets_are_right_where_others_wrote_to_the_target(pair: Pair) -> None:

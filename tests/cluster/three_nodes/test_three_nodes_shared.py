@@ -351,6 +351,15 @@ async def test_a_reset_ends_the_leases(cluster: DevCluster, admin: AsyncAdmin) -
         assert len(await drained(consumer)) == 6
 
 
+async def test_a_group_can_be_reset_before_it_begins(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    """It would have become a queue group in the queues of the reset, and no member would have got their messages."""
+    await prepare(admin, "skips", 6)
+    await admin.reset_offsets("skips", "latest", topic="skips")
+    await admin.reset_offsets("skips", 0, topic="skips", queues=[0])
+    async with member(cluster, "skips") as consumer:
+        assert len(await drained(consumer)) == 2
+
+
 async def test_limits_are_checked(cluster: DevCluster, admin: AsyncAdmin) -> None:
     await prepare(admin, "limits", 1)
     async with member(cluster, "limits") as consumer:

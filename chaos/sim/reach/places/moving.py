@@ -20,6 +20,8 @@ PLACES = (
           "self.troubles[move.shard] = error.message", stack=200),
     Place("placement: the replicas are balanced", f"{KEEPER}._begin_moves",
           "await self._propose(replica, BalanceReplicas(False))", stack=200),
+    Place("placement: a shard prefers another leader", f"{KEEPER}._balance_leaders", f"{CALLS}.prefer_leader(",
+          stack=RARE),
     Place("placement: a removed replica is deleted", f"{DISCARDED}._discard", "self._deleted(number)", stack=100),
 )
 # fmt: on
