@@ -16,7 +16,7 @@ from ledger.words import counted
 
 _LOOK_AGAIN_S = 0.1
 # The moves begin within this time.
-_BEGIN_S = 10.0
+_BEGIN_S = 30.0
 # The leader of shard 0 is killed at most so long after the first move was seen, and started again so long after that.
 _KILL_WITHIN_S, _DOWN_S = 0.7, 2.5
 # All moves end within this time after the last kill.

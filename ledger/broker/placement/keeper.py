@@ -95,6 +95,8 @@ class PlacementKeeper:
         # By shard: the last error of the shard's move.
         self.troubles: dict[int, str] = {}
         self._idle_looks = 0
+        # The wanted numbers of replicas with which the whole cluster was examined last.
+        self._examined_for: tuple[int, Mapping[int, int]] = (0, {})
         # By shard: the leader that this balance has chosen.
         self._preferred: dict[int, int] = {}
 
@@ -113,6 +115,7 @@ class PlacementKeeper:
             self._silent_since.clear()
             self.troubles.clear()
             self._preferred.clear()
+            self._examined_for = (0, {})
             return
         self._listen(replica)
         if replica.state.placement.is_paused or not self._has_work(replica):
@@ -224,9 +227,11 @@ class PlacementKeeper:
         now, after = self._monotonic_s(), self._replace_after_s
         somebody_is_gone = any(0 < after <= now - since for since in self._silent_since.values())
         self._idle_looks += 1
-        is_due = self._idle_looks >= WHOLE_LOOKS and replica.state.placement.is_set
-        if is_due:
-            self._idle_looks = 0
+        table = replica.state.placement
+        wanted = (table.set_replicas_to, table.of_shards)
+        is_due = self._idle_looks >= WHOLE_LOOKS and table.is_set
+        if is_due or wanted != self._examined_for:
+            self._idle_looks, self._examined_for, is_due = 0, wanted, True
         return somebody_is_gone or is_due or self._wishes(replica)
 
     # -- moves

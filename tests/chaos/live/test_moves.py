@@ -77,12 +77,17 @@ class Cluster:
             nodes=tuple(PlacementNode(node, "", 0, False, False, False) for node in sorted(self.replicas[0])),
             shards=tuple(
                 PlacementShard(
-                    shard, 1, 0, tuple(PlacementReplica(node, True, True, 0) for node in sorted(self.replicas[shard]))
+                    shard,
+                    1,
+                    0,
+                    self._wanted,
+                    tuple(PlacementReplica(node, True, True, 0) for node in sorted(self.replicas[shard])),
                 )
                 for shard in self.answers
             ),
             moves=moves,
             balance=(),
+            leader_changes=0,
             obstacles=(),
         )
 
