@@ -201,7 +201,7 @@ class Node:
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
         self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
         self._registry.register(TimedCollector(shards.deliveries))
-        self._registry.register(PlacementCollector(shards.replicas))
+        self._registry.register(PlacementCollector(shards.replicas, settings.node))
         self._transactions = TransactionService(
             shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
         )

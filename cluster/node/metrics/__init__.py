@@ -8,7 +8,7 @@ This package contains, in reading order:
     readiness_metrics.py     what `/readyz` says
     consumption_metrics.py   consumer groups: lag, members, retries
     shared_metrics.py        shared groups
-    placement_metrics.py     moves of replicas
+    placement_metrics.py     moves of replicas, and pinned leaders
     timed_metrics.py         messages that wait for their delivery times
     transaction_metrics.py   transactions
     rocketmq_metrics.py      RocketMQ's clients

@@ -49,6 +49,7 @@ MEMBERS = gauge(
     ["consumer_group"],
     GROUPS,
 )
+COORDINATED = gauge("ledgermq_coordinated_consumer_groups", "Consumer groups that this node coordinates.")
 RETRIES = counter(
     "ledgermq_consumer_group_retries_total", "Messages moved to a retry topic.", ["consumer_group"], GROUPS
 )
@@ -62,7 +63,7 @@ REFUSALS = counter(
     "ledgermq_consumer_refusals_total", "Requests of consumer group members refused, by code.", ["code"], CODES
 )
 
-CONSUMPTION = (LAG_MESSAGES, LAG_SECONDS, LEFT_OUT, MEMBERS, RETRIES, DEAD_LETTERS, REBALANCES, REFUSALS)
+CONSUMPTION = (LAG_MESSAGES, LAG_SECONDS, LEFT_OUT, MEMBERS, COORDINATED, RETRIES, DEAD_LETTERS, REBALANCES, REFUSALS)
 
 
 class ConsumptionCollector:
@@ -105,12 +106,13 @@ class ConsumptionCollector:
 
 
 def _members(led: list[ShardConsumption]) -> Iterator[Metric]:
-    """Return the members of the consumer groups that this node coordinates."""
-    members = MEMBERS.family()
+    """Return the consumer groups that this node coordinates, and their members."""
+    members, coordinated = MEMBERS.family(), COORDINATED.family()
     groups = {group.name: len(group.members) for each in led for group in each.replica.state.consumption.groups}
     for name, count in bounded_totals(groups):
         members.add_metric([name], count)
-    yield members
+    coordinated.add_metric([], len(groups))
+    yield from (members, coordinated)
 
 
 def _moves(shards: list[ShardConsumption]) -> Iterator[Metric]:

@@ -69,6 +69,7 @@ async def test_queues_beyond_the_bounds_are_counted_only(
         while got < 5:
             got += len(await worker.receive(5))
         whole = await scraped(fleet, "ledgermq_shared_lag_messages")
+        assert whole["ledgermq_coordinated_consumer_groups"] == 1, "a shared group has no coordinator"
         monkeypatch.setattr("cluster.node.metrics.consumption_metrics.MAX_QUEUES", 2)
         monkeypatch.setattr("cluster.node.metrics.shared_metrics.MAX_WINDOWS", 1)
         part = await scraped(fleet, "ledgermq_shared_lag_messages")

@@ -7,6 +7,7 @@ import pytest
 from ledgermq import AsyncAdmin
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.led_shards import all_lead_in_turn, leaders
+from tests.cluster.scrape import scrape
 from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
@@ -31,11 +32,18 @@ async def test_a_pinned_node_leads_whenever_it_is_up(make_fleet: MakeFleet) -> N
         async def led_by(*nodes: int) -> bool:
             return (await leaders(admin)).get(1) in nodes
 
+        async def pins() -> tuple[float, float]:
+            """Return what the node reports that leads the shard."""
+            now = await scrape(fleet.http((await leaders(admin))[1]))
+            return now["ledgermq_pinned_leaders"], now["ledgermq_pinned_leaders_away"]
+
         await fleet.stop(3)
         await eventually(lambda: led_by(1, 2), "another node leads while the pinned node is down")
         assert (await admin.members(shard=1)).pinned_leader == 3
+        assert await pins() == (1, 1), "the leader reports that it leads in place of the pinned node"
         await fleet.start(3)
         await eventually(lambda: led_by(3), "the pinned node leads again", deadline_s=30)
+        assert await pins() == (1, 0)
 
         await fleet.stop()
         await fleet.start()
