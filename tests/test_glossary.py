@@ -196,6 +196,7 @@ PLAIN_OPTIONS = {
     "--master",
     "--max",
     "--metrics",
+    "--metrics-file",
     "--minutes",
     "--no-shrink",
     "--node",

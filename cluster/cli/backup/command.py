@@ -9,11 +9,13 @@ from typing import Any
 
 import click
 
+from cluster.cli.backup.backup_metrics import BackupMetrics
 from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
 from cluster.cli.backup.replaying import replayed_flaws
 from cluster.cli.cluster.log_start import Size
 from cluster.cli.failure import CommandError
+from cluster.cli.metrics_file import metrics_file_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import data_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
@@ -52,9 +54,12 @@ def backup() -> None:
     metavar="SIZE",
     help="Copy at most this much in a second: 500000, 8M (bytes); 0 sets no limit.  [default: 16M]",
 )
+@metrics_file_option
 @bootstrap_option
 @format_option
-def create(target: str, key_file: Path | None, max_rate: int, bootstrap: str, output: str) -> None:
+def create(
+    target: str, key_file: Path | None, max_rate: int, metrics_file: Path | None, bootstrap: str, output: str
+) -> None:
     """Make a backup of the running cluster: messages, topics, consumer groups, offsets, users and rules.
 
     The first backup copies the whole log of each shard. Later ones to the same TARGET copy only the entries since the
@@ -67,9 +72,28 @@ def create(target: str, key_file: Path | None, max_rate: int, bootstrap: str, ou
             "a backup reads the logs over the HTTP ports of the nodes, and not over a local socket: give --bootstrap "
             "and --user in place of --local"
         )
+    metrics, begun = BackupMetrics(metrics_file, target), time.monotonic()
+    try:
+        made = _made(target, key_file, max_rate, bootstrap, begun)
+    except BaseException:
+        metrics.failed()
+        raise
+    metrics.succeeded(made)
+    if output == "json":
+        print_json(_fields(made))
+        return
+    seconds = time.monotonic() - begun
+    say(
+        f"Backup {made.name} has {made.entries:,} entries of {counted(len(made.shards), 'shard')}, "
+        f"{made.bytes / 1e6:,.1f} MB; {made.copied / 1e6:,.1f} MB were copied in {seconds:.1f} s. "
+        f"Check it with `ledgermq backup check {target}`."
+    )
+
+
+def _made(target: str, key_file: Path | None, max_rate: int, bootstrap: str, begun: float) -> Manifest:
+    """Make a backup and return its manifest. `begun` is the time of `time.monotonic` at which the command began."""
     security = security_of({}, bootstrap.split(","))
     settings = BackupSettings(max_rate, tls=security.tls)
-    begun = time.monotonic()
     with (
         sigterm_stops(),
         Admin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
@@ -83,16 +107,7 @@ def create(target: str, key_file: Path | None, max_rate: int, bootstrap: str, ou
                 f"copied, {rate:,.0f} MB/s"
             )
 
-        made = create_backup(admin, open_target(target, key_file), settings, on_progress=tell)
-    if output == "json":
-        print_json(_fields(made))
-        return
-    seconds = time.monotonic() - begun
-    say(
-        f"Backup {made.name} has {made.entries:,} entries of {counted(len(made.shards), 'shard')}, "
-        f"{made.bytes / 1e6:,.1f} MB; {made.copied / 1e6:,.1f} MB were copied in {seconds:.1f} s. "
-        f"Check it with `ledgermq backup check {target}`."
-    )
+        return create_backup(admin, open_target(target, key_file), settings, on_progress=tell)
 
 
 @backup.command("list")

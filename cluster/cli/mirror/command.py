@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Literal, cast
 
 import click
 
+from cluster.cli.metrics_file import MetricsFile, metrics_file_option
 from cluster.cli.mirror.cluster_option import ClusterPlaceType
 from cluster.cli.mirror.copy_report import CopyReport
+from cluster.cli.mirror.mirror_metrics import metrics_written
 from cluster.cli.options import REQUEST_TIMEOUT_MS, format_option
 from cluster.cli.progress_line import progress_told
 from cluster.cli.stopping import run_until_stopped
@@ -69,6 +72,7 @@ _MB = 1_000_000
 @click.option(
     "--rate-mb", type=click.FloatRange(min=0.001), help="Send at most so many MB a second.  [default: no limit]"
 )
+@metrics_file_option
 @click.option("--once", is_flag=True, help="End when the target has what the source has now.")
 @format_option
 def mirror(
@@ -83,6 +87,7 @@ def mirror(
     on_dropped: str,
     no_create: bool,
     rate_mb: float | None,
+    metrics_file: Path | None,
     once: bool,
     output: str,
 ) -> int:
@@ -103,24 +108,37 @@ def mirror(
         creates=not no_create,
         bytes_per_s=None if rate_mb is None else rate_mb * _MB,
     )
+    metrics: MetricsFile | None = None
+    if metrics_file is not None:
+        metrics = MetricsFile(metrics_file, {"source": _text(source), "target": _text(target)})
     clock = ClusterAccess(source, request_timeout_ms=REQUEST_TIMEOUT_MS)
     report = CopyReport(CopyTally(), time.monotonic(), time.monotonic, clock.now_ms)
     try:
-        run_until_stopped(_mirror(clock, target, settings, report, once))
+        run_until_stopped(_mirror(clock, target, settings, report, once, metrics))
     finally:
         report.show(output)
     return 1 if report.tally.skipped else 0
 
 
+def _text(place: ClusterPlace) -> str:
+    """Return the addresses of a cluster, for a label."""
+    return place.servers if isinstance(place.servers, str) else ",".join(place.servers)
+
+
 async def _mirror(
-    source: ClusterAccess, target: ClusterPlace, settings: MirrorSettings, report: CopyReport, once: bool
+    source: ClusterAccess,
+    target: ClusterPlace,
+    settings: MirrorSettings,
+    report: CopyReport,
+    once: bool,
+    metrics: MetricsFile | None,
 ) -> None:
     mirror = ClusterMirror(source, ClusterAccess(target, request_timeout_ms=REQUEST_TIMEOUT_MS), settings)
     report.tally = mirror.tally
     try:
         await mirror.open()
         report.began_s = time.monotonic()
-        async with progress_told(report.so_far):
+        async with metrics_written(metrics, mirror.tally, source.now_ms), progress_told(report.so_far):
             await mirror.run(once=once)
     finally:
         await mirror.close()

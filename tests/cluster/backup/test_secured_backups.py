@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from cluster.cli.metrics_file import MetricsFile
 from ledger.errors import AuthenticationError, UnavailableError
 from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.backup.backed_up import SHARDS
@@ -48,7 +49,7 @@ async def secured(tmp_path: Path) -> AsyncIterator[Fleet]:
 async def test_a_backup_needs_two_rights(secured: Fleet, make_fleet: MakeFleet, tmp_path: Path) -> None:
     ca, password, target = secured.directory / "ca.pem", tmp_path / "password", tmp_path / "backups"
     options = ["--bootstrap", ",".join(secured.bootstrap), "--ca", str(ca), "--user", "keeper"]
-    options += ["--password-file", str(password)]
+    options += ["--password-file", str(password), "--metrics-file", str(tmp_path / "backup.prom")]
 
     async def create(status: int = 0) -> str:
         arguments = ("backup", "create", str(target), *options)
@@ -64,6 +65,8 @@ async def test_a_backup_needs_two_rights(secured: Fleet, make_fleet: MakeFleet, 
         async with AsyncProducer(secured.bootstrap, ca=ca, user="admin", password=PASSWORD) as producer:
             await producer.send("orders", b"a secret order", key="k")
         assert "of 3 shards" in await create()
+        metrics = MetricsFile(tmp_path / "backup.prom", {"target": str(target)}).earlier()
+        assert (metrics["ledgermq_backup_failures_total"], metrics["ledgermq_backup_last_run_succeeded"]) == (2, 1)
         assert [hold.name for hold in await admin.log_holds()] == []
     new = make_fleet(1, cluster="new", authentication=True)
     restore = ["restore", str(target), str(new.directory), "--cluster", "new", "--node", f"1={new.address(1)}"]

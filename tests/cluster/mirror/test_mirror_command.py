@@ -46,13 +46,16 @@ async def send(fleet: Fleet, count: int, **security: Any) -> None:
         await producer.send_many("orders", [b"%d" % n for n in range(count)])
 
 
-async def test_once_with_an_account(pair: Pair) -> None:
+async def test_once_with_an_account(pair: Pair, tmp_path: Path) -> None:
     await send(pair.source, 100)
+    metrics = ("--metrics-file", str(tmp_path / "mirror.prom"))
     given = ("mirror", "--from", pair.source.address(1), "--to", pair.target.address(1), "--topic", "ord*")
-    done = await asyncio.to_thread(run, *given, "--once", "--rate-mb", "10", "--format", "json")
+    done = await asyncio.to_thread(run, *given, "--once", "--rate-mb", "10", "--format", "json", *metrics)
     told = json.loads(done.stdout)
     assert (told["copied"], told["topics"], told["lag"], told["skipped"]) == (100, {"orders": 100}, 0, 0)
     assert b"100 messages copied" in done.stderr
+    assert "ledgermq_mirror_messages_total{" in (metrics_text := (tmp_path / "mirror.prom").read_text())
+    assert f'source="{pair.source.address(1)}"' in metrics_text
     assert await values(pair.target, "orders") == await values(pair.source, "orders")
 
 
