@@ -23,7 +23,7 @@ from cluster.node.replica.discarding import DiscardedReplicas
 from cluster.node.replica.local_replica import LocalReplica, TransactionNeighbours
 from cluster.node.replica.removal import RemovalWatch
 from cluster.node.replica.shard_log import ShardError
-from cluster.node.resources import NodeResources
+from cluster.node.resources import NodeResources, catch_up_limit
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from cluster.node.shard_calls import ShardCalls
@@ -86,7 +86,7 @@ class NodeShards:
         # The replicas of this node by shard number.
         self.local: dict[int, LocalReplica] = {}
         self.events = NodeEvents(runtime.now_ms)
-        self._node = NodeResources(settings, disk, directory, meters, runtime, self.events)
+        self._node = NodeResources(settings, disk, directory, meters, runtime, self.events, catch_up_limit(settings))
         self._settings = settings
         self._runtime = runtime
         self._on_start = on_start
@@ -113,6 +113,7 @@ class NodeShards:
 
     def start(self) -> None:
         """Start all shards, and return at once. Formation and elections continue in the background."""
+        self._ticker.add(self._node.catch_up.tick)
         for number, shard in self.local.items():
             if number == TOPICS_SHARD or shard.has_begun:
                 self._begin(number)

@@ -286,8 +286,8 @@ class NodeSettings(BaseSettings):
     # Replicas on a node that was silent for so many ms are made anew on another node. 0: never.
     replace_after_ms: int = Field(default=600_000, ge=0, le=7 * 86_400_000)
 
-    # How many bytes of its log the leader of a shard sends to learners in a second, beside what it appends meanwhile.
-    # 0: no limit.
+    # How many bytes of its logs a node sends to learners in a second, as the leader of shards, beside what it appends
+    # meanwhile. 0: no limit.
     catch_up_bytes_per_s: int = Field(default=50_000_000, ge=0)
 
     # -- messages with delivery times: the settings of a shard's leader count, so give all nodes the same values.

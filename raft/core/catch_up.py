@@ -1,9 +1,10 @@
 """Limits how fast learners catch up with the log, so that copying it disturbs clients little.
 
 A learner that is added gets the whole log. Without a limit, the leader would send it as fast as its disk and its
-network allow. The limit counts the bytes that the leader sends to its learners together, in addition to the bytes that
-it appends meanwhile. So a learner catches up under any load, and a learner that has caught up is never held back.
-Voters are not limited, because commits wait for them.
+network allow. One limit is for all servers of a node, because they share its disk and its network. It counts the bytes
+that the leaders on the node send to learners, in addition to the bytes that they append meanwhile. So a learner catches
+up under any load, and a learner that has caught up is never held back. Voters are not limited, because commits wait for
+them.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 BURST_TICKS = 4
 
 
-class CatchUp:
-    """The bytes that a leader may send to its learners now."""
+class CatchUpLimit:
+    """The bytes that the leaders on one node may send to learners now, in all shards together. Call `tick` at each tick
+    of the node."""
 
     __slots__ = ("_bytes_per_tick", "_left")
 
-    def __init__(self, bytes_per_tick: int) -> None:
+    def __init__(self, bytes_per_tick: int = 0) -> None:
         """`bytes_per_tick` is the limit; 0: there is none."""
         self._bytes_per_tick = bytes_per_tick
         self._left = bytes_per_tick
@@ -30,10 +32,32 @@ class CatchUp:
     def tick(self) -> None:
         self._left = min(self._left + self._bytes_per_tick, BURST_TICKS * self._bytes_per_tick)
 
+    def sent(self, size: int) -> None:
+        """Record that a leader sent so many bytes to a learner."""
+        self._left -= size
+
+
+class CatchUp:
+    """The bytes that the leader of one shard may send to its learners now."""
+
+    __slots__ = ("_appended", "_limit")
+
+    def __init__(self, limit: CatchUpLimit) -> None:
+        self._limit = limit
+        # The bytes that were appended for learners, and were not sent yet.
+        self._appended = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Return True if learners must wait."""
+        return self._appended <= 0 and self._limit.is_spent
+
     def appended(self, size: int) -> None:
-        """Record that the leader appended so many bytes, which each learner needs in addition."""
-        self._left += size
+        """Record that the leader appended so many bytes for learners."""
+        self._appended += size
 
     def sent(self, size: int) -> None:
         """Record that the leader sent so many bytes to a learner."""
-        self._left -= size
+        free = min(size, self._appended)
+        self._appended -= free
+        self._limit.sent(size - free)

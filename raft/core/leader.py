@@ -79,7 +79,7 @@ class Leader:
         # committed.
         self.progress: dict[int, FollowerProgress] = {}
         self._meet_members()
-        self._catch_up = CatchUp(settings.catch_up_bytes_per_tick)
+        self._catch_up = CatchUp(settings.catch_up)
         # (last index, bytes) of each proposal of this term that is not committed.
         self._uncommitted: deque[tuple[int, int]] = deque()
         # The sum of the bytes in _uncommitted.
@@ -126,7 +126,6 @@ class Leader:
         if self._is_stuck():
             self._server.is_slow = True
             return self.leave()
-        self._catch_up.tick()
         self._reopen_silent_streams()
         if self._waits_for(lambda progress: not progress.answers.is_mute):
             self._server.yields_until = self._server.ticks + YIELD_PATIENCE * self._timing.election_ticks

@@ -4,8 +4,9 @@ state that recovery found on the disk."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from raft.core.catch_up import CatchUpLimit
 from raft.core.configuration import Configuration
 from raft.core.election_timer import RaftTiming
 from raft.core.log_terms import LogTerms
@@ -40,8 +41,8 @@ class RaftSettings:
     prefer: Prefer = no_preference
     # The highest feature level that this server's program supports.
     feature_level: int = 0
-    # The bytes that this server sends to its learners in a tick while they catch up, when it leads; 0: no limit.
-    catch_up_bytes_per_tick: int = 0
+    # What this server and the others of its node may send to learners that catch up. By default there is no limit.
+    catch_up: CatchUpLimit = field(default_factory=CatchUpLimit)
 
     def __post_init__(self) -> None:
         assert self.node >= 1, f"node ids begin at 1, not {self.node}"

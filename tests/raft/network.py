@@ -36,6 +36,7 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
+from raft.core.catch_up import CatchUpLimit
 from tests.raft.invariants import History
 
 ENTRY_BYTES = 100
@@ -108,6 +109,7 @@ class Node:
         self.reads: dict[int, int] = {}
         log = disk.written
         in_log = [(i, entry.value) for i, entry in enumerate(log, 1) if isinstance(entry.value, Configuration)]
+        self.catch_up = CatchUpLimit(network.catch_up_bytes_per_tick)
         self.raft = Raft(
             RaftSettings(
                 number,
@@ -116,7 +118,7 @@ class Node:
                 reach=self.reach,
                 max_uncommitted_bytes=network.max_uncommitted_bytes,
                 prefer=lambda _: network.preferred_leader,
-                catch_up_bytes_per_tick=network.catch_up_bytes_per_tick,
+                catch_up=self.catch_up,
             ),
             RecoveredState(
                 disk.vote,
@@ -321,6 +323,7 @@ class Network:
     def tick(self, number: int, times: int = 1) -> None:
         for _ in range(times):
             if node := self.nodes.get(number):
+                node.catch_up.tick()
                 node.raft.tick()
                 node.settle()
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from raft.core import Append, FollowerProgress, RaftTiming
-from raft.core.catch_up import BURST_TICKS
+from raft.core.catch_up import BURST_TICKS, CatchUp, CatchUpLimit
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
 from tests.raft.network import ENTRY_BYTES, Network
 
@@ -253,6 +253,22 @@ def test_a_learner_gets_so_many_bytes_in_a_tick_and_voters_all_at_once() -> None
     assert max(steps) <= 4 * BURST_TICKS
     assert sum(4 <= step <= 6 for step in steps) >= 15, "about 4 entries in a tick"
     assert had[-1] == 102
+
+
+def test_the_shards_of_a_node_share_the_limit() -> None:
+    limit = CatchUpLimit(100)
+    one, other = CatchUp(limit), CatchUp(limit)
+    one.sent(80)
+    assert not other.is_spent
+    other.sent(80)
+    assert (one.is_spent, other.is_spent) == (True, True)
+    one.appended(50)
+    assert (one.is_spent, other.is_spent) == (False, True), "its learners need what it appends"
+    one.sent(50)
+    limit.tick()
+    assert (one.is_spent, other.is_spent) == (False, False)
+    one.sent(40)
+    assert other.is_spent
 
 
 def test_without_a_limit_a_learner_gets_everything_at_once() -> None:

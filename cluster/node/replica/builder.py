@@ -7,7 +7,6 @@ the transport, and the driver with its Raft core.
 from __future__ import annotations
 
 import asyncio
-import math
 
 from cluster.node.formation.first_voters import preferred
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
@@ -158,7 +157,7 @@ class ReplicaBuilder:
             max_uncommitted_bytes=uncommitted_bytes(settings),
             prefer=preferred(self.number, settings, lambda: replica.pinned_leader, lambda: replica.balanced_leader),
             feature_level=self._runtime.latest_level,
-            catch_up_bytes_per_tick=catch_up_bytes(settings),
+            catch_up=self._node.catch_up,
         )
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),
@@ -186,11 +185,6 @@ def flushing_of(settings: NodeSettings) -> Flushing:
         ),
         stages=settings.write == "staged",
     )
-
-
-def catch_up_bytes(settings: NodeSettings) -> int:
-    """Return how many bytes a leader may send to its learners in a tick, or 0 without a limit."""
-    return math.ceil(settings.catch_up_bytes_per_s * settings.tick_ms / 1000)
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:

@@ -22,6 +22,7 @@ from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.node_events import NodeEvents
 from ledger.broker.transactions.checkers import Checkers
 from ledger.broker.transactions.other_shards import OtherShards
+from raft.core.catch_up import CatchUpLimit
 from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
@@ -50,7 +51,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     lines = ControlStreams(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    resources = NodeResources(SETTINGS, disk, directory, meters, runtime, NodeEvents(runtime.now_ms))
+    resources = NodeResources(SETTINGS, disk, directory, meters, runtime, NodeEvents(runtime.now_ms), CatchUpLimit())
     neighbours = TransactionNeighbours(Checkers(), cast("OtherShards", None), lambda: [number])
     shard = LocalReplica(number, resources, ticker, FetchWaiters(), neighbours)
     await shard.take_part(first_voters)
