@@ -1,6 +1,7 @@
 """Asks all nodes how they are while a browser looks, and keeps the newest picture.
 
     browsers of one user ──> one watch ──> every LOOK_S: GetStatus, GetEvents, GetTraffic of each node
+                                           every PLACEMENT_S: GetPlacement of the leader of shard 0
 
 Without browsers, a watch asks nothing (watched.py). A watch calls with the login of its user, so each node checks the
 right to `describe` the cluster.
@@ -20,6 +21,7 @@ from cluster.console.clients import ConsoleAdmin
 from cluster.console.picture import Picture, SeenEvent, picture_of
 from cluster.console.rates import Rates
 from cluster.console.watched import Watched, WatchedByKey
+from ledger.client.placement_records import Placement
 from ledger.client.records import NodeStatus
 from ledger.errors import LedgerError
 from ledger.v1 import inspection_pb2
@@ -27,6 +29,8 @@ from ledger.v1 import inspection_pb2
 T = TypeVar("T")
 
 LOOK_S = 0.5
+# The leader of shard 0 asks the leaders of all shards for it.
+PLACEMENT_S = 1.0
 # A node that has not answered after this time is shown as silent.
 ANSWER_S = 1.0
 # How many events of all nodes are kept.
@@ -42,6 +46,9 @@ class ClusterWatch(Watched):
         super().__init__()
         self.picture = Picture()
         self.rates = Rates()
+        # The newest placement of replicas; None if the leader of shard 0 did not tell it.
+        self.placement: Placement | None = None
+        self._placement_at_s = float("-inf")
         self._admin = admin
         self._now_ms = now_ms
         self._known: dict[int, NodeStatus] = {}
@@ -72,12 +79,23 @@ class ClusterWatch(Watched):
         admin = await self._admin()
         nodes = await admin.cluster(timeout_ms=ANSWER_S * 1000)
         reachable = [node for node in nodes if node.reachable]
-        await asyncio.gather(*(self._ask(admin, node) for node in reachable))
+        await asyncio.gather(self._ask_placement(admin), *(self._ask(admin, node) for node in reachable))
         self._known |= {node.node: node for node in reachable}
         self.rates.looked(time.monotonic())
         if self._newest is None:
             self._newest = tuple(sorted(self._events, key=lambda event: event.time_ms, reverse=True))
         self.picture = picture_of(self._now_ms(), nodes, self._known, admin.rooms, self._disk_use, self._newest)
+
+    async def _ask_placement(self, admin: ConsoleAdmin) -> None:
+        """Read where the replicas are and which of them move, unless that was done a moment ago."""
+        if (now_s := time.monotonic()) - self._placement_at_s < PLACEMENT_S:
+            return
+        self._placement_at_s = now_s
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                self.placement = await admin.placement()
+        except (TimeoutError, LedgerError):  # also if nodes are too old for it
+            self.placement = None
 
     async def _ask(self, admin: ConsoleAdmin, node: NodeStatus) -> None:
         """Read the events and the counters of one node. A node that does not answer is asked again in the next turn."""

@@ -19,19 +19,14 @@ from cluster.cli.cluster.drain_progress import DrainProgress
 from cluster.cli.cluster.members import NODE, Teller, timeout_option, wait_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.replica_moves import described, state_of
 from ledger.client.admin.admin import AsyncAdmin
-from ledger.client.placement_records import Placement, PlacementMove, PlacementNode
+from ledger.client.placement_records import Placement
 from ledger.topics import MAX_REPLICAS
 from ledger.words import counted
 
 _DRAIN_TIMEOUT_S = 3_600.0
 _LOOK_AGAIN_S = 1.0
-_REASONS = {
-    "replace": "a replica is lost or missing",
-    "drain": "the node is drained",
-    "balance": "the nodes get equally many",
-    "surplus": "the shard has too many",
-}
 
 Result = TypeVar("Result")
 
@@ -153,15 +148,6 @@ def set_replicas(replicas: int, shard: int | None, bootstrap: str, output: str) 
 PLACEMENT = (placement, drain_node, rebalance, set_replicas)
 
 
-def described(move: PlacementMove) -> str:
-    """Return the move as a phrase."""
-    ways = [f"from node {move.source}"] if move.source else []
-    ways += [f"to node {move.to}"] if move.to else []
-    lacks = f", {move.lag_bytes / 1e6:,.1f} MB to copy" if move.lag_bytes else ""
-    waits = f"; it waits: {move.trouble}" if move.trouble else ""
-    return f"Shard {move.shard} {' '.join(ways)} ({_REASONS.get(move.reason, move.reason)}{lacks}){waits}"
-
-
 def _with_admin(bootstrap: str, work: Callable[[AsyncAdmin], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -182,7 +168,7 @@ def _show(found: Placement, output: str) -> None:
             stored[each.node] += shard.log_bytes
     columns = ["node", "room", "state", "replicas", "leads", "log MB"]
     numbers = {node.node: (replicas[node.node], leads[node.node], stored[node.node] // 10**6) for node in found.nodes}
-    print_table(columns, [[each.node, each.room or None, _state(each), *numbers[each.node]] for each in found.nodes])
+    print_table(columns, [[each.node, each.room or None, state_of(each), *numbers[each.node]] for each in found.nodes])
     for shard in found.shards:
         if shard.wanted != found.replicas:
             say(f"Shard {shard.shard} shall have {shard.wanted} replicas, the other shards {found.replicas}.")
@@ -192,11 +178,6 @@ def _show(found: Placement, output: str) -> None:
         say(obstacle[:1].upper() + obstacle[1:] + ".")
     if found.paused:
         say("All moves are paused. `ledgermq cluster rebalance --resume` goes on.")
-
-
-def _state(node: PlacementNode) -> str:
-    states = {"gone": node.gone, "leaving": node.leaving, "draining": node.draining, "silent": node.silent_ms > 0}
-    return next((state for state, holds in states.items() if holds), "ok")
 
 
 def _say_plan(found: Placement) -> None:

@@ -1,4 +1,4 @@
-"""The page of the cluster: its health, nodes and rooms, the logs of all replicas, and the newest events."""
+"""The page of the cluster: its health, nodes, rooms, moves of replicas, the logs of all replicas, the newest events."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from cluster.console.console import ROOT, Route, Visit
 from cluster.console.picture import Picture, SeenNode
 from cluster.console.rates import KEEP_EVERY_S
 from cluster.console.watch import ClusterWatch
+from cluster.replica_moves import reason_of, state_of
+from ledger.client.placement_records import Placement
 
 # How many events the page shows. The page of a shard shows more.
 MAX_EVENTS = 12
@@ -51,13 +53,21 @@ def parts_of(visit: Visit, watch: ClusterWatch) -> dict[str, str]:
             points=watch.rates.points,
             chart="charts/cluster.svg",
         ),
-        "nodes": visit.text("parts/nodes.html", rooms=rooms_of(picture)),
+        "nodes": visit.text("parts/nodes.html", rooms=rooms_of(picture), states=states_of(watch.placement)),
+        "moves": visit.text("parts/moves.html", placement=watch.placement, reason_of=reason_of),
         "map": _map(visit, picture),
         "events": visit.text("parts/events.html", events=picture.events[:MAX_EVENTS]),
     }
     for shard in picture.shards:
         parts[f"shard-{shard.shard}"] = visit.text("parts/shard.html", shard=shard, bars=bars_of(shard), alone=False)
     return parts
+
+
+def states_of(placement: Placement | None) -> dict[int, str]:
+    """Return the states of the nodes that do not simply have replicas: draining, leaving or gone."""
+    nodes = () if placement is None else placement.nodes
+    states = {node.node: state_of(node) for node in nodes}
+    return {node: state for node, state in states.items() if state not in ("ok", "silent")}
 
 
 def rooms_of(picture: Picture) -> list[tuple[str, list[SeenNode]]]:

@@ -1,4 +1,4 @@
-"""The page of operations: members, leadership, old messages and holds.
+"""The page of operations: members, leadership, the placement of replicas, old messages and holds.
 
     the form of an operation ──> the plan: what would happen ──> the button ──> the result
 
@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from cluster.console import plans
+from cluster.console import placement_plans, plans
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.console import ROOT, Route, Visit, number_in
 from cluster.console.plans import Plan
+from cluster.replica_moves import reason_of
 from ledger.access.rules import CLUSTER, Action
+from ledger.client.placement_records import Placement
 from ledger.client.records import Members
 from ledger.errors import InvalidArgumentError, LedgerError
 
@@ -38,7 +40,7 @@ _HOLDS = ("hold", "release")
 async def show(visit: Visit, done: str = "") -> web.StreamResponse:
     visit.require("describe")
     admin = await visit.admin()
-    shards, failed = await _members(admin)
+    (shards, failed), placement = await asyncio.gather(_members(admin), _placement(admin))
     return visit.page(
         "operations.html",
         title="Operations",
@@ -46,6 +48,9 @@ async def show(visit: Visit, done: str = "") -> web.StreamResponse:
         shards=shards,
         failed=failed,
         nodes=plans.members_by_node(shards),
+        placement=placement,
+        drained=[] if placement is None else [node.node for node in placement.nodes if node.draining],
+        reason_of=reason_of,
         holds=await admin.log_holds(timeout_ms=ANSWER_MS) if not failed else [],
         may_administer=visit.visitor.may("administer", CLUSTER),
         may_hold=visit.visitor.may("read-log", CLUSTER),
@@ -93,6 +98,15 @@ async def _members(admin: ConsoleAdmin) -> tuple[dict[int, Members], dict[int, s
         else:
             raise answer
     return shards, failed
+
+
+async def _placement(admin: ConsoleAdmin) -> Placement | None:
+    """Return where the replicas are, or None if the leader of shard 0 does not tell it."""
+    try:
+        async with asyncio.timeout(ANSWER_MS / 1000):
+            return await admin.placement()
+    except (TimeoutError, LedgerError):
+        return None
 
 
 async def _all_members(admin: ConsoleAdmin) -> dict[int, Members]:
@@ -147,6 +161,30 @@ async def _plan_hold(_: ConsoleAdmin, values: dict[str, str]) -> Plan:
 async def _plan_release(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
     holds = await admin.log_holds(timeout_ms=ANSWER_MS)
     return plans.release_plan(plans.checked_name(values.get("name", ""), "The name"), [hold.name for hold in holds])
+
+
+async def _plan_drain(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
+    return placement_plans.drain_plan(await admin.placement(), _node(values))
+
+
+async def _plan_end_drain(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
+    return placement_plans.end_drain_plan(await admin.placement(), _node(values))
+
+
+async def _plan_balance(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
+    return placement_plans.balance_plan(await admin.placement())
+
+
+async def _plan_end_balance(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
+    return placement_plans.end_balance_plan(await admin.placement())
+
+
+async def _plan_pause(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
+    return placement_plans.pause_plan(await admin.placement())
+
+
+async def _plan_resume(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
+    return placement_plans.resume_plan(await admin.placement())
 
 
 async def trim_from_hours(visit: Visit) -> web.StreamResponse:
@@ -207,6 +245,38 @@ async def _remove(admin: ConsoleAdmin, values: dict[str, str]) -> str:
     return f"Node {node} is no member any more. Stop it, and empty its data directory before it joins again."
 
 
+async def _drain(admin: ConsoleAdmin, values: dict[str, str]) -> str:
+    node = _node(values)
+    await admin.drain_node(node, wait=False)
+    return f"Node {node} is being drained. The page of the cluster shows how far it is."
+
+
+async def _end_drain(admin: ConsoleAdmin, values: dict[str, str]) -> str:
+    node = _node(values)
+    await admin.stop_draining(node)
+    return f"Node {node} is not drained any more."
+
+
+async def _balance(admin: ConsoleAdmin, _: dict[str, str]) -> str:
+    await admin.rebalance()
+    return "The replicas are being balanced. The page of the cluster shows how far it is."
+
+
+async def _end_balance(admin: ConsoleAdmin, _: dict[str, str]) -> str:
+    await admin.rebalance(stop=True)
+    return "No further move begins for the balance."
+
+
+async def _pause(admin: ConsoleAdmin, _: dict[str, str]) -> str:
+    await admin.pause_placement()
+    return "All moves of replicas are paused."
+
+
+async def _resume(admin: ConsoleAdmin, _: dict[str, str]) -> str:
+    await admin.pause_placement(resume=True)
+    return "Moves of replicas go on."
+
+
 async def _trim(admin: ConsoleAdmin, values: dict[str, str]) -> str:
     cut = await admin.trim_log(before_time_ms=number_in(values, "before_ms", least=1), timeout_ms=CHANGE_MS)
     return f"{cut.messages:,} messages were removed; {cut.bytes_kept:,} bytes stay."
@@ -236,6 +306,12 @@ PLANS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[Plan]]] = {
     "add": _plan_add,
     "promote": _plan_promote,
     "remove": _plan_remove,
+    "drain": _plan_drain,
+    "end-drain": _plan_end_drain,
+    "balance": _plan_balance,
+    "end-balance": _plan_end_balance,
+    "pause-moves": _plan_pause,
+    "resume-moves": _plan_resume,
     "trim": _plan_trim,
     "hold": _plan_hold,
     "release": _plan_release,
@@ -246,6 +322,12 @@ ACTIONS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[str]]] = {
     "add": _add,
     "promote": _promote,
     "remove": _remove,
+    "drain": _drain,
+    "end-drain": _end_drain,
+    "balance": _balance,
+    "end-balance": _end_balance,
+    "pause-moves": _pause,
+    "resume-moves": _resume,
     "trim": _trim,
     "hold": _hold,
     "release": _release,

@@ -97,6 +97,52 @@ def test_a_node_is_added_promoted_and_removed(open_cluster: ConsoleCluster, visi
     expect(row).to_have_count(0)
 
 
+def test_a_node_is_drained_and_the_replicas_are_balanced(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    node, address = open_cluster.start_joining_node()
+    with Admin(open_cluster.bootstrap, profile="") as admin:
+        admin.add_node(node, address, shard=0)
+        operations, cluster = visit(open_cluster), visit(open_cluster)
+        page, live = operations.open("/console/operations"), cluster.open("/console/")
+        status, members = page.get_by_role("status").first, page.get_by_role("region", name="Table of members")
+        expect(live.locator("#moves")).to_contain_text("No replica moves.")
+
+        page.get_by_role("link", name="pause all moves").click()
+        operations.check_accessible()
+        page.get_by_role("button", name="Pause").click()
+        expect(status).to_have_text("All moves of replicas are paused.")
+        members.get_by_role("row", name=re.compile("^2 ")).get_by_role("link", name="drain").click()
+        expect(page.get_by_text("The replicas of 1 shard(s) move to other nodes")).to_be_visible()
+        page.get_by_role("button", name="Drain node 2").click()
+        expect(status).to_contain_text("Node 2 is being drained.")
+        expect(live.locator("#moves")).to_contain_text("All moves are paused.")
+        expect(live.locator(".node", has_text="Node 2")).to_contain_text("draining")
+        cluster.check_accessible()
+        assert 2 in members_of(admin, 1)
+
+        page.get_by_role("link", name="go on with moves").click()
+        page.get_by_role("button", name="Go on").click()
+        expect(status).to_have_text("Moves of replicas go on.")
+        deadline_s = time.monotonic() + 60
+        while members_of(admin, 1) != {1, 3, node}:
+            assert time.monotonic() < deadline_s, "the replica does not leave node 2"
+            time.sleep(0.2)
+        expect(live.locator("#moves")).to_contain_text("No replica moves.", timeout=30_000)
+
+        operations.open("/console/operations")
+        members.get_by_role("link", name="end the drain").click()
+        page.get_by_role("button", name="End the drain").click()
+        expect(status).to_have_text("Node 2 is not drained any more.")
+        expect(live.locator(".node", has_text="Node 2")).not_to_contain_text("draining")
+        operations.open("/console/operations/plan/balance")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Balance the replicas")
+        admin.remove_node(node, timeout_ms=60_000)
+        assert members_of(admin, 1) == {1, 2, 3}
+
+
+def members_of(admin: Admin, shard: int) -> set[int]:
+    return {member.node for member in admin.members(shard=shard).members}
+
+
 def test_old_messages_are_removed_after_their_plan(open_cluster: ConsoleCluster, visit: Visit) -> None:
     with Admin(open_cluster.bootstrap, profile="") as admin:
         admin.create_topic("old", queues=1)
