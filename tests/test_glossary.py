@@ -214,6 +214,7 @@ PLAIN_OPTIONS = {
     "--seconds",
     "--separator",
     "--size",
+    "--spark-conf",
     "--targets",
     "--time",
     "--timeout",

@@ -6,8 +6,9 @@
 
 This module makes Spark work from any virtual environment. This module sets the Python program of Spark's workers, the
 loopback interface for local sessions, and the path of ledgermq's own modules, of which remote executors receive a
-copy. The module also makes workers import the installed pyspark. If pyspark or Java is missing, the error says in one
-sentence what to install.
+copy. If a master is named, remote executors also receive the driver's token (LEDGERMQ_TOKEN) and authorities, but no
+password. The module also makes workers import the installed pyspark. If pyspark or Java is missing, the error says in
+one sentence what to install.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from ledger.errors import LedgerError
+from ledger.errors import InvalidArgumentError, LedgerError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,6 +50,8 @@ _ANYWHERE: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
+# What executors on other hosts get of the driver's variables. A password stays with the driver.
+_HANDED_ON = ("LEDGERMQ_CA", "LEDGERMQ_TLS", "LEDGERMQ_TOKEN")
 # Our packages that executors need.
 _PACKAGES = ("store", "raft", "ledger", "pyspark_ledgermq", "pyspark_ledgermq_log")
 
@@ -79,6 +82,7 @@ def start_session(name: str, *, master: str | None = None, conf: Mapping[str, st
     spark = builder.getOrCreate()
     if not _is_local(master):
         _send_sources(spark.sparkContext)
+        _register(spark)
     return spark
 
 
@@ -203,13 +207,36 @@ def _is_local(master: str | None) -> bool:
     return master is not None and master.startswith("local")
 
 
+def spark_settings(given: Sequence[str]) -> dict[str, str]:
+    """Return Spark settings that a user gave as `KEY=VALUE`. Raises InvalidArgumentError."""
+    settings: dict[str, str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals or not key.startswith("spark.") or key != key.strip():
+            raise InvalidArgumentError(
+                f'The Spark setting is "{each}": write it as spark.KEY=VALUE, such as spark.executor.memory=2g.'
+            )
+        settings[key] = value
+    return settings
+
+
 def _prepared(name: str, master: str | None, conf: Mapping[str, str] | None) -> dict[str, str]:
     """Set up the environment, and return the settings with which Spark is to start."""
     is_local = _is_local(master)
     _set_up_environment(is_local=is_local)
-    where = {} if master is None else {"spark.master": master}
-    local = _local_settings() if is_local else {}
-    return {"spark.app.name": name, **where, **_ANYWHERE, **local, **(conf or {})}
+    where: dict[str, str] = {}
+    if master is not None:
+        where = {"spark.master": master, **(_local_settings() if is_local else _handed_on(conf or {}))}
+    return {"spark.app.name": name, **_ANYWHERE, **where, **(conf or {})}
+
+
+def _handed_on(conf: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings by which executors on other hosts get this process's token and authorities, if it has
+    them. spark-submit has its own settings, so this function is called only if this process names the master.
+
+    A variable that comes from a secret of Kubernetes is left out, because pods' descriptions show other variables."""
+    names = [name for name in _HANDED_ON if f"spark.kubernetes.executor.secretKeyRef.{name}" not in conf]
+    return {f"spark.executorEnv.{name}": os.environ[name] for name in names if os.environ.get(name)}
 
 
 def _set_up_environment(*, is_local: bool) -> None:
@@ -254,6 +281,18 @@ def _send_sources(sc: SparkContext) -> None:
                 archive.write(source, source.relative_to(root))
     atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
     sc.addPyFile(str(path))
+
+
+def _register(spark: SparkSession) -> None:
+    """Register the formats with this session.
+
+    Spark finds the formats by itself, too. But tasks of a format that Spark has found do not get the files that were
+    sent to the executors, so these tasks fail if ledgermq is not installed on the host of the executor.
+    """
+    from ledger.spark.source import default_source, log_source
+
+    spark.dataSource.register(default_source.DefaultSource)
+    spark.dataSource.register(log_source.DefaultSource)
 
 
 def _local_settings() -> Mapping[str, str]:

@@ -45,6 +45,13 @@ class CannotJudgeError(click.ClickException):
     "--master", metavar="MASTER", help="Run on Spark: local[2], spark://HOST:PORT, yarn.  [default: in this process]"
 )
 @click.option(
+    "--spark-conf",
+    "spark_conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of Spark, with --master: spark.executor.memory=2g. Repeat it for more settings.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -53,7 +60,12 @@ class CannotJudgeError(click.ClickException):
 @security_options
 @format_option
 def validate(
-    sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, output: str
+    sources: Sequence[str],
+    histories: Sequence[Path],
+    master: str | None,
+    spark_conf: Sequence[str],
+    out: Path | None,
+    output: str,
 ) -> int:
     """Check that the replicas of shards agree, by reading the bytes of their logs.
 
@@ -70,9 +82,11 @@ def validate(
     """
     from ledger.validation.report.out_directory import write_verdict
 
+    if spark_conf and master is None:
+        raise click.UsageError("--spark-conf needs --master, such as --master 'local[2]' or spark://HOST:7077")
     try:
         with _ProgressLine() as progress:
-            report = _judged(sources, histories, master, out, progress)
+            report = _judged(sources, histories, master, spark_conf, out, progress)
         if out is not None:
             for line in write_verdict(report, out):
                 note_console().print(f"note: {line}", soft_wrap=True, markup=False)
@@ -91,16 +105,28 @@ def validate(
 
 
 def _judged(
-    sources: Sequence[str], histories: Sequence[Path], master: str | None, out: Path | None, progress: _ProgressLine
+    sources: Sequence[str],
+    histories: Sequence[Path],
+    master: str | None,
+    spark_conf: Sequence[str],
+    out: Path | None,
+    progress: _ProgressLine,
 ) -> ValidationReport:
     if master is not None:
-        from ledger.spark.session import require_spark
+        from ledger.spark.session import require_spark, spark_settings
 
         require_spark()
+        conf = spark_settings(spark_conf)
         from ledger.spark.validation.application import validate_on_spark
 
         return validate_on_spark(
-            sources, master=master, histories=histories, out=out, on_plan=progress.plan, on_progress=progress.update
+            sources,
+            master=master,
+            conf=conf,
+            histories=histories,
+            out=out,
+            on_plan=progress.plan,
+            on_progress=progress.update,
         )
     from ledger.validation.judging.plain_engine import PlainEngine
     from ledger.validation.validate import validate as judge

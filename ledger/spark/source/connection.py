@@ -19,9 +19,10 @@ from ledger.client.admin.members_admin import MembersAdmin
 from ledger.client.admin.offsets import list_offsets, offsets_for_times
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS
+from ledger.client.connection.environment import PROCESS, cluster_of
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
+from ledger.client.connection.security import SecurityOptions
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import (
@@ -50,7 +51,7 @@ _open: dict[tuple[int, tuple[str, ...]], SparkConnection] = {}
 def connection_to(servers: tuple[str, ...]) -> SparkConnection:
     """Return this process's connection to the cluster at `servers`, which is opened at first use.
 
-    Raises UnavailableError if no node answers.
+    Raises UnavailableError if no node answers, and InvalidArgumentError if the security settings cannot be used.
     """
     here = (os.getpid(), servers)
     for stale in [key for key in _open if key[0] != here[0]]:
@@ -58,6 +59,16 @@ def connection_to(servers: tuple[str, ...]) -> SparkConnection:
     if here not in _open:
         _open[here] = SparkConnection(servers)
     return _open[here]
+
+
+def _security() -> SecurityOptions:
+    """Return the security arguments of this process's clients, which otherwise take the variables of the process.
+
+    Spark gives the driver's planning processes the variables of the driver and those of the executors. So a process
+    may have the user of the driver and the token of the executors; the token counts.
+    """
+    token = os.environ.get("LEDGERMQ_TOKEN")
+    return {"token": token} if token else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +84,14 @@ class SparkConnection:
 
     def __init__(self, servers: tuple[str, ...]) -> None:
         self.servers = servers
+        addresses, environment = cluster_of(PROCESS, servers, _security())
         self.client = ClusterClient(
-            servers,
+            addresses,
             client_id="ledgermq-spark",
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             retry_backoff_ms=20,
             rng=random.Random(),
-            environment=PROCESS,
+            environment=environment,
         )
         self._thread = LoopThread("ledgermq-spark")
         try:

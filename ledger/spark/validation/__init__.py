@@ -4,5 +4,6 @@ This package contains, in reading order:
 
     application.py   the PySpark program
     spark_engine.py  reads spans of logs in tasks and combines the results
+    driver_files.py  sends histories to executors on other hosts
     parquet.py       writes a Parquet file without Spark
 """

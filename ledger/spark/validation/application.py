@@ -14,11 +14,11 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ledger.errors import LedgerError, told_of
-from ledger.spark.session import failures_in_a_line, spark_context
+from ledger.spark.session import failures_in_a_line, spark_context, spark_settings
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.engine import OnProgress, no_progress
 from ledger.validation.report.out_directory import write_verdict
@@ -35,14 +35,16 @@ def validate_on_spark(
     sources: Sequence[str],
     *,
     master: str | None,
+    conf: Mapping[str, str] | None = None,
     histories: Sequence[Path] = (),
     out: Path | None = None,
     on_plan: OnPlan = lambda _spans, _bytes: None,
     on_progress: OnProgress = no_progress,
 ) -> ValidationReport:
-    """Validate the sources on Spark and return the report. `master` has the same meaning as in `spark_context`.
-    Raises LedgerError."""
-    with failures_in_a_line(master), spark_context("ledgermq validate", master=master, conf=CONF) as sc:
+    """Validate the sources on Spark and return the report. `master` and `conf` have the same meaning as in
+    `spark_context`. Raises LedgerError."""
+    settings = {**CONF, **(conf or {})}
+    with failures_in_a_line(master), spark_context("ledgermq validate", master=master, conf=settings) as sc:
         engine = SparkEngine(sc, on_progress)
         return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
 
@@ -52,7 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         report = validate_on_spark(
-            options.sources, master=options.master, histories=options.acked, out=options.out, on_progress=_say
+            options.sources,
+            master=options.master,
+            conf=spark_settings(options.spark_conf),
+            histories=options.acked,
+            out=options.out,
+            on_progress=_say,
         )
         if options.out is not None:
             for line in write_verdict(report, options.out):
@@ -83,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a data directory, or http://HOST:PORT of a node")
     parser.add_argument("--acked", action="append", default=[], type=Path, metavar="HISTORY", help="a client's history")
     parser.add_argument("--master", help="where Spark runs, such as local[2]; default: as spark-submit says")
+    parser.add_argument(
+        "--spark-conf", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark; repeat it for more"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory for verdict.json, violations.parquet and index.html"
     )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+# The rows that are in memory at a time.
+_ROWS = 16_384
 
-def write_rows(rows: Sequence[Mapping[str, Any]], types: Mapping[str, type], path: Path) -> None:
+
+def write_rows(rows: Iterable[Mapping[str, Any]], types: Mapping[str, type], path: Path) -> None:
     """Write the rows. `types` has the type of each column, `str` or `int`; values may be None. Raises OSError."""
     schema = pa.schema([(name, pa.string() if kind is str else pa.int64()) for name, kind in types.items()])
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema), path)
+    left = iter(rows)
+    with pq.ParquetWriter(path, schema) as writer:
+        while some := [dict(row) for row in islice(left, _ROWS)]:
+            writer.write_table(pa.Table.from_pylist(some, schema))

@@ -4,7 +4,7 @@ one task.
     spans ── read ──┬── outlines, or small facts ─────────────> driver: joins them
                     ├── windows   by (shard, window)  ────────> those that differ
                     ├── steps     by replica, in order ───────> states
-                    └── violations ───────────────────────────> Parquet; counts and the first ones to the driver
+                    └── violations ───────────────────────────> driver: counts, the first ones, and a Parquet file
     histories ──────┬── by the hash of each message
     messages ───────┘
 
@@ -22,7 +22,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ import numpy as np
 
 from ledger.errors import LedgerError
 from ledger.history import read_history
+from ledger.spark.validation.driver_files import DriverFiles
 from ledger.spark.validation.span_tasks import PackedFacts, packed_limit, tasks_of
 from ledger.validation.judging.acknowledged import Book, KnownQueue, Messages, SentMessages, sent_in, shares
 from ledger.validation.judging.engine import (
@@ -48,11 +49,12 @@ from ledger.validation.judging.engine import (
     violations_in,
 )
 from ledger.validation.judging.held_facts import HeldFacts
-from ledger.validation.judging.violation import TYPES, Violation
+from ledger.validation.judging.violation import Violation
 from ledger.validation.judging.windows import WINDOW, DivergedRange, Said, WindowSum, differ, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.replay.snapshots import begin_replay, check_files
+from ledger.validation.report.out_directory import write_violations
 from ledger.validation.report.report import first_of_each_kind
 from ledger.validation.sources.access import Access, access_to
 from ledger.validation.sources.errors import SourceError
@@ -259,11 +261,12 @@ class SparkEngine:
     ) -> AcknowledgedFound:
         count = self._shares
         known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(queues)))
-        pieces = [piece for path in histories for piece in _pieces(path)]
+        path_of = DriverFiles(self._sc, histories).path_of
+        pieces = [piece for number, path in enumerate(histories) for piece in _pieces(number, path)]
 
-        def sent(piece: tuple[str, int, int]) -> Iterator[tuple[int, SentMessages]]:
-            path, begin, end = piece
-            for each in sent_in(read_history(Path(path), begin, end)):
+        def sent(piece: tuple[int, int, int]) -> Iterator[tuple[int, SentMessages]]:
+            number, begin, end = piece
+            for each in sent_in(read_history(path_of(number), begin, end)):
                 for share, messages in enumerate(shares(each.messages, count)):
                     yield share, SentMessages(messages, each.topics)
 
@@ -325,23 +328,10 @@ class SparkEngine:
         for each in self._few.mapPartitions(summed).collect():
             total.join(each)
         if out is not None:
-            self._write(self._few.flatMap(within).union(self._sc.parallelize(list(others), 1)), out)
+            # The driver writes the file, because the directory may be on the driver's host only. It gets the violations
+            # of one partition at a time.
+            write_violations(chain(others, self._few.flatMap(within).toLocalIterator()), out)
         return Violations(tuple(total.first), total.told + total.left_out, total.told.total())
-
-    def _write(self, found: RDD[Violation], out: Path) -> None:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-        from pyspark.sql.types import LongType, StringType, StructField, StructType
-
-        schema = StructType(
-            [StructField(name, StringType() if kind is str else LongType()) for name, kind in TYPES.items()]
-        )
-        rows = found.map(lambda violation: tuple(violation.fields()[name] for name in TYPES))
-        path = str(out / "violations.parquet")
-        try:
-            SparkSession.builder.getOrCreate().createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
-        except PySparkException as error:
-            raise LedgerError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
 
 
 @dataclass(slots=True)
@@ -373,12 +363,13 @@ def _added(one: _Sums, other: _Sums) -> _Sums:
     return both
 
 
-def _pieces(path: Path) -> list[tuple[str, int, int]]:
+def _pieces(number: int, path: Path) -> list[tuple[int, int, int]]:
+    """Return the pieces of a history: its number, and where each piece begins and ends."""
     try:
         size = path.stat().st_size
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror}") from error
-    return [(str(path), begin, begin + _HISTORY_BYTES) for begin in range(0, max(size, 1), _HISTORY_BYTES)]
+    return [(number, begin, begin + _HISTORY_BYTES) for begin in range(0, max(size, 1), _HISTORY_BYTES)]
 
 
 class _Progress:

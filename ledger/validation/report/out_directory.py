@@ -1,7 +1,7 @@
 """The files that a validation writes into the directory given by `--out`.
 
     verdict.json            the report
-    violations.parquet      all violations (a directory if Spark wrote it); violations.jsonl without pyarrow
+    violations.parquet      all violations; violations.jsonl without pyarrow
     index.html              the report as a page with pictures, if jinja2 and matplotlib are installed
 
 If the Python package that writes one of the files is not installed, the verdict is still complete. If a package is
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,12 +38,13 @@ def prepare(out: Path) -> None:
         raise _cannot_write(out, error) from error
 
 
-def write_violations(violations: Sequence[Violation], out: Path) -> None:
+def write_violations(violations: Iterable[Violation], out: Path) -> None:
     """Write the violations as Parquet if pyarrow is installed, else as JSON lines. Raises LedgerError."""
-    rows = [violation.fields() for violation in violations]
+    rows = (violation.fields() for violation in violations)
     try:
         if find_spec("pyarrow") is None:
-            (out / _LINES).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            with (out / _LINES).open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
             return
         from ledger.spark.validation.parquet import write_rows
 

@@ -11,6 +11,7 @@ import base64
 import http.client
 import json
 import os
+import platform
 import ssl
 import time
 from pathlib import Path
@@ -64,6 +65,14 @@ class FileAccess:
             descriptor = self._open(segment.path)
             return _pread(descriptor, end - begin, begin - segment.base)
         except FileNotFoundError as error:
+            directory = Path(segment.path).parent
+            if (
+                not directory.is_dir()
+            ):  # retention removes files only, so this is another host, or the shard was removed
+                raise SourceError(
+                    f"{directory} does not exist on host {platform.node()}: give a directory that all hosts of Spark's "
+                    "executors have, or http://HOST:PORT of the running node"
+                ) from error
             raise SegmentGoneError(f"{segment.path} was removed") from error
         except OSError as error:
             raise SourceError(f"{segment.path} cannot be read: {error.strerror or error}") from error

@@ -167,3 +167,17 @@ def test_without_java_one_sentence_says_what_to_install(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert run(cluster.sources[0], "--master", "local[2]") == 2
     assert "install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--spark-conf", "spark.executor.memory=2g"), "--spark-conf needs --master"),
+        (("--master", "local[1]", "--spark-conf", "memory=2g"), "write it as spark.KEY=VALUE"),
+    ],
+)
+def test_a_setting_of_spark_that_cannot_be_used_is_refused(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    assert run("/nowhere", *options) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

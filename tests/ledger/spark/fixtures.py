@@ -25,9 +25,10 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of Spark a longer time-out, because the first query of a session is slow on a busy machine."""
+    """Give the tests of Spark a longer time-out, because the first query of a session is slow on a busy machine. A test
+    that has a time-out of its own keeps it."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 

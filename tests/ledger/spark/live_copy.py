@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def copy_live(data: Path, to: Path) -> Path:
-    shutil.copytree(data, to, ignore=shutil.ignore_patterns("lock"), copy_function=_copy_if_there)
+    shutil.copytree(data, to, ignore=shutil.ignore_patterns("lock", "*.sock"), copy_function=_copy_if_there)
     return to
 
 

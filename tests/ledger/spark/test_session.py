@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger.errors import InvalidArgumentError
+from ledger.spark import session
 from ledger.spark.session import (
     SparkFailedError,
     SparkMissingError,
     failures_in_a_line,
     require_spark,
     spark_context,
+    spark_settings,
 )
 
 if TYPE_CHECKING:
@@ -132,3 +135,31 @@ def test_a_task_that_fails_is_told_in_one_line(spark: SparkSession) -> None:
         spark.sparkContext.parallelize([0], 1).map(fail).collect()
     expected = "Spark at local[2] failed: RuntimeError: the disk is on fire (see Spark's log for details)"
     assert str(failed.value) == expected
+
+
+def test_executors_on_other_hosts_get_the_token_and_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGERMQ_CA", "/etc/ca.pem")
+    monkeypatch.setenv("LEDGERMQ_TOKEN", "a token")
+    monkeypatch.setenv("LEDGERMQ_USER", "admin")
+    monkeypatch.setenv("LEDGERMQ_PASSWORD", "secret")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+
+    def handed_on(master: str | None, conf: dict[str, str] | None = None) -> dict[str, str]:
+        settings = session._prepared("test", master, conf)
+        return {key: value for key, value in settings.items() if "LEDGERMQ" in key}
+
+    both = {"spark.executorEnv.LEDGERMQ_CA": "/etc/ca.pem", "spark.executorEnv.LEDGERMQ_TOKEN": "a token"}
+    assert handed_on("spark://10.0.0.1:7077") == handed_on("yarn") == both
+    own = handed_on("yarn", {"spark.executorEnv.LEDGERMQ_CA": "/opt/ca.pem"})
+    assert own == {**both, "spark.executorEnv.LEDGERMQ_CA": "/opt/ca.pem"}
+    assert handed_on(None) == {}, "spark-submit has its own settings"
+    secret = {"spark.kubernetes.executor.secretKeyRef.LEDGERMQ_TOKEN": "ledgermq-token:token"}
+    kept = {**secret, "spark.executorEnv.LEDGERMQ_CA": "/etc/ca.pem"}
+    assert handed_on("k8s://https://10.0.0.1:6443", secret) == kept, "pods' descriptions show other variables"
+
+
+def test_settings_are_keys_and_values() -> None:
+    assert spark_settings(["spark.a=1", "spark.b=x=y", "spark.a=2"]) == {"spark.a": "2", "spark.b": "x=y"}
+    for wrong in ("spark.a", "executor.memory=2g", "", "=", "spark.a =1"):
+        with pytest.raises(InvalidArgumentError, match=r"write it as spark\.KEY=VALUE"):
+            spark_settings([wrong])

@@ -45,7 +45,7 @@ def test_every_plant_is_found_and_both_engines_say_the_same(
     limit = (lambda _: 0) if by_tasks else packed_limit
     engine = SparkEngine(spark.sparkContext, limit=limit)
     report = validate(sources, engine, histories=histories, out=out, span_bytes=4096)
-    assert (out / "violations.parquet").is_dir() == by_tasks
+    assert (out / "violations.parquet").is_file(), "the driver writes it, because executors may be on other hosts"
     assert report.not_judged == ()
     shards = {shard.shard: shard for shard in report.shards}
     for shard, (name, due) in dues.items():

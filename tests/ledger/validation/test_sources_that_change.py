@@ -15,8 +15,8 @@ import pytest
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import NOT_JUDGED, ValidationReport
 from ledger.validation.sources import sources
-from ledger.validation.sources.access import HttpAccess
-from ledger.validation.sources.errors import SourceError
+from ledger.validation.sources.access import FileAccess, HttpAccess
+from ledger.validation.sources.errors import SegmentGoneError, SourceError
 from ledger.validation.sources.replica import Segment
 from ledger.validation.validate import validate
 from store import SegmentFile
@@ -158,3 +158,12 @@ def test_a_node_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -
             with pytest.raises(SourceError, match=f"{segment.path} cannot be read: the node did not answer within"):
                 access.read(segment, 0, 100)
         assert len(connections) == 1
+
+
+def test_a_directory_that_another_host_has_is_no_segment_that_retention_removed(tmp_path: Path) -> None:
+    """A running node's segment that is gone would be left out of the validation without a violation."""
+    with pytest.raises(SourceError, match=r"log does not exist on host .*all hosts of Spark's executors"):
+        FileAccess().read(Segment(str(tmp_path / "log" / "0"), 0, 100), 0, 100)
+    (tmp_path / "log").mkdir()
+    with pytest.raises(SegmentGoneError, match="was removed"):
+        FileAccess().read(Segment(str(tmp_path / "log" / "0"), 0, 100), 0, 100)
