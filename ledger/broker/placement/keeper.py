@@ -40,6 +40,8 @@ BUSY_LOOK_S = 0.5
 IDLE_LOOK_S = 2.0
 # How long the keeper listens for a node before it looks again whether the node is lost.
 LISTEN_S = 0.25
+# A balance does not end before a node that is silent was silent for so long: it may just have been started again.
+RETURN_MS = 30_000
 # A cluster whose number of replicas an operator has set is examined as a whole after so many idle looks.
 WHOLE_LOOKS = 15
 
@@ -242,7 +244,9 @@ class PlacementKeeper:
         for move in found.moves:
             await self._propose(replica, BeginReplicaMove(move.shard, move.to, move.source, move.reason))
             log.info("%s begins (%s)", _described(move), move.reason.name.lower())
-        if view.is_balancing and not found.moves and not view.moves and not await self._balance_leaders(view):
+        if not view.is_balancing or found.moves or view.moves or _may_return(view):
+            return
+        if not await self._balance_leaders(view):
             await self._propose(replica, BalanceReplicas(False))
             self._preferred.clear()
             log.info("the replicas and the leaders are balanced over the nodes")
@@ -321,6 +325,11 @@ class PlacementKeeper:
 
     async def _propose(self, replica: BrokerReplica, command: Command) -> None:
         await asyncio.shield(replica.propose_checked(command))
+
+
+def _may_return(view: PlacementView) -> bool:
+    """Return True if a node was heard a moment ago, so that it will probably get its share of a balance."""
+    return any(0 < each.silent_ms < RETURN_MS for node, each in view.nodes.items() if node not in view.drains)
 
 
 def _described(move: ReplicaMove) -> str:
