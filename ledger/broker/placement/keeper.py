@@ -256,8 +256,8 @@ class PlacementKeeper:
         each change is tried once, because a node's settings may prefer another leader."""
         changes = {shard: node for shard, node in leader_changes(view).items() if self._preferred.get(shard) != node}
         for shard, node in changes.items():
-            self._preferred[shard] = node
             await self._calls.prefer_leader(shard, node)
+            self._preferred[shard] = node
         return bool(changes)
 
     async def _advance(self, move: ReplicaMove, view: PlacementView) -> None:

@@ -166,7 +166,7 @@ _OF_OPERATIONS = {
     "GetPlacement": Needed(rights=_cluster("describe")),
     "SetPlacement": _ADMINISTER,
     "DrainNode": _ADMINISTER,
-    "PinLeader": _ADMINISTER,
+    "PinLeader": _PLACE,
     "RecoverNode": _ADMINISTER,
     "TrimLog": _ADMINISTER,
     "HoldLog": Needed(rights=_cluster("read-log"), is_audited=True),
