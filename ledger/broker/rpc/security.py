@@ -83,10 +83,11 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
             await _refuse(context, error)
 
     async def _begun_access(self) -> AccessTable:
-        """Return the users. A node that has just started waits for its leader, and for the first administrator of a new
-        cluster: until then, the right password would seem to be wrong. Raises UnavailableError."""
+        """Return the users. In a cluster that has just started, wait for its first administrator: until then, the right
+        password would seem to be wrong. Raises UnavailableError at once if this node cannot know the users, so that the
+        caller tries another node."""
         for _ in range(round(BEGIN_S / _BEGIN_LOOK_S)):
-            if self._authorizer.access.has_begun and not self._authorizer.not_ready():
+            if self._authorizer.access.has_begun:
                 break
             await asyncio.sleep(_BEGIN_LOOK_S)
         return self._authorizer.fresh_access()
