@@ -48,7 +48,7 @@ def window(secured_cluster: ConsoleCluster, visit: Visit) -> ConsoleBrowser:
     """A window in which the user `reader` has logged in. The first page is refused, because it shows the cluster."""
     window = visit(secured_cluster)
     window.log_in("reader", PASSWORD)
-    expect(window.page.get_by_role("alert")).to_be_visible()
+    expect(window.page.get_by_role("alert")).to_contain_text("has no right to describe the cluster")
     return window
 
 
