@@ -222,7 +222,7 @@ class Cluster:
             if not process.wait(_STOP_S):
                 process.kill()
         self._spawn(node)
-        self._wait_ready()
+        self._wait_ready(node)
 
     def pause(self, node: int) -> None:
         """Stop the process of a node with SIGSTOP. Its connections stay open, and it answers nothing until `resume`.
@@ -265,7 +265,7 @@ class Cluster:
         for node in self._ids:
             if not self._processes[node].runs:
                 self._spawn(node)
-        self._wait_ready()
+        self._wait_ready(*self._ids)
 
     # -- inside
 
@@ -286,7 +286,7 @@ class Cluster:
         for node in self._ids:
             self._write(node)
             self._spawn(node)
-        self._wait_ready()
+        self._wait_ready(*self._ids)
 
     def _write(self, node: int) -> None:
         """Write the settings of a node, which reaches the others through the links. Clients get the real addresses,
@@ -316,9 +316,11 @@ class Cluster:
         pid = process.pid if process.runs and node not in self._paused else None
         return observe(node, self._ports[node].address, "", pid, self._files(node).data)
 
-    def _wait_ready(self) -> None:
-        """Wait until the nodes that run and are not paused agree on the leaders. Raises ClusterError."""
+    def _wait_ready(self, *started: int) -> None:
+        """Wait until the nodes that were just started, and the others that run and are not paused, agree on the
+        leaders. Raises ClusterError, also if a node that was just started has ended already."""
         awaited = {node for node, process in self._processes.items() if process.runs and node not in self._paused}
+        awaited.update(started)
 
         def status() -> list[NodeState]:
             return [state for state in self._observe() if state.id in awaited]
