@@ -25,12 +25,17 @@ class CatchUpLimit:
         self._left = bytes_per_tick
 
     @property
+    def burst(self) -> int:
+        """The most bytes that may be sent at once."""
+        return BURST_TICKS * self._bytes_per_tick
+
+    @property
     def is_spent(self) -> bool:
         """Return True if learners must wait for the next tick."""
         return self._bytes_per_tick > 0 and self._left <= 0
 
     def tick(self) -> None:
-        self._left = min(self._left + self._bytes_per_tick, BURST_TICKS * self._bytes_per_tick)
+        self._left = min(self._left + self._bytes_per_tick, self.burst)
 
     def sent(self, size: int) -> None:
         """Record that a leader sent so many bytes to a learner."""
@@ -44,13 +49,18 @@ class CatchUp:
 
     def __init__(self, limit: CatchUpLimit) -> None:
         self._limit = limit
-        # The bytes that were appended for learners, and were not sent yet.
+        # The bytes that were appended for learners a moment ago, and were not sent yet.
         self._appended = 0
 
     @property
     def is_spent(self) -> bool:
         """Return True if learners must wait."""
         return self._appended <= 0 and self._limit.is_spent
+
+    def tick(self) -> None:
+        """Forget what is more than a burst. Otherwise a learner that was down would get all at once what was appended
+        meanwhile."""
+        self._appended = min(self._appended, self._limit.burst)
 
     def appended(self, size: int) -> None:
         """Record that the leader appended so many bytes for learners."""

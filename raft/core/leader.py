@@ -126,6 +126,7 @@ class Leader:
         if self._is_stuck():
             self._server.is_slow = True
             return self.leave()
+        self._catch_up.tick()
         self._reopen_silent_streams()
         if self._waits_for(lambda progress: not progress.answers.is_mute):
             self._server.yields_until = self._server.ticks + YIELD_PATIENCE * self._timing.election_ticks

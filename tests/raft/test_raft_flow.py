@@ -271,6 +271,17 @@ def test_the_shards_of_a_node_share_the_limit() -> None:
     assert other.is_spent
 
 
+def test_what_was_appended_while_a_learner_was_down_is_limited_too() -> None:
+    limit = CatchUpLimit(100)
+    catch_up = CatchUp(limit)
+    limit.sent(100)
+    for _ in range(50):
+        catch_up.appended(1_000)
+        catch_up.tick()
+    catch_up.sent(100 * BURST_TICKS)
+    assert catch_up.is_spent
+
+
 def test_without_a_limit_a_learner_gets_everything_at_once() -> None:
     assert sent_to_learner(long(0))[0] == 102
 
