@@ -1,8 +1,8 @@
-"""The words for moves of replicas, which the command line and the console show."""
+"""What the command line and the console say about moves of replicas."""
 
 from __future__ import annotations
 
-from ledger.client.placement_records import PlacementMove, PlacementNode
+from ledger.client.placement_records import Placement, PlacementMove, PlacementNode
 
 # By the reason of a move: what people read.
 REASONS = {
@@ -31,3 +31,11 @@ def state_of(node: PlacementNode) -> str:
     """Return the state of a node in one word; "ok" if it can get replicas."""
     states = {"gone": node.gone, "leaving": node.leaving, "draining": node.draining, "silent": node.silent_ms > 0}
     return next((state for state, holds in states.items() if holds), "ok")
+
+
+def bytes_left(placement: Placement, node: int) -> int:
+    """Return the bytes that are to be copied until the node has no replicas: what the new replicas of its moves lack,
+    and the whole logs of shards whose replica on the node does not move yet."""
+    moving = {move.shard: move.lag_bytes for move in placement.moves if move.source == node}
+    sizes = {shard.shard: shard.log_bytes for shard in placement.shards}
+    return sum(moving.get(shard, sizes[shard]) for shard in placement.shards_on(node))

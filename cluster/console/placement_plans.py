@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.console.plans import Plan
-from cluster.replica_moves import described
+from cluster.replica_moves import bytes_left, described
 from ledger.client.placement_records import Placement
 
 # How many moves a plan names.
@@ -13,8 +13,6 @@ _NAMED_MOVES = 20
 def drain_plan(placement: Placement, node: int) -> Plan:
     """Plan that all replicas leave a node, except that of shard 0."""
     known, shards = placement.node(node), placement.shards_on(node)
-    sizes = {shard.shard: shard.log_bytes for shard in placement.shards}
-    copied = sum(sizes.get(shard, 0) for shard in shards)
     refusals: tuple[str, ...] = ()
     if known is None:
         refusals = (f"Node {node} is no node of the cluster.",)
@@ -27,7 +25,7 @@ def drain_plan(placement: Placement, node: int) -> Plan:
         {"node": str(node)},
         (
             f"The replicas of {len(shards)} shard(s) move to other nodes, one after the other. About "
-            f"{copied / 1e6:,.1f} MB are copied. A shard never has fewer replicas meanwhile.",
+            f"{bytes_left(placement, node) / 1e6:,.1f} MB are copied. A shard never has fewer replicas meanwhile.",
             f"Node {node} keeps its replica of shard 0, and gets no other replicas until the drain is ended.",
             "The cluster refuses the drain if a shard would have too few replicas.",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cluster.replica_moves import bytes_left
 from ledger.client.placement_records import Placement
 
 # The estimate begins when the drain was watched for this time.
@@ -41,16 +42,6 @@ class DrainProgress:
         if passed_s < _MEASURED_S or copied <= 0 or not left:
             return ""
         return f", which takes about {_spoken(left * passed_s / copied)} more"
-
-
-def bytes_left(placement: Placement, node: int) -> int:
-    """Return the bytes that are to be copied until the node has no replicas: what the new replicas of moves lack, and
-    the whole logs of shards whose move has not begun."""
-    moving = {move.shard: move for move in placement.moves}
-    sizes = {shard.shard: shard.log_bytes for shard in placement.shards}
-    return sum(
-        moving[shard].lag_bytes if shard in moving else sizes.get(shard, 0) for shard in placement.shards_on(node)
-    )
 
 
 def _spoken(seconds: float) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cluster.cli.cluster.drain_progress import DrainProgress
+from cluster.replica_moves import bytes_left
 from ledger.client.placement_records import Placement, PlacementMove, PlacementReplica, PlacementShard
 
 
-def placement(sizes: dict[int, int], lags: dict[int, int]) -> Placement:
-    """Return a cluster whose node 1 has replicas of shards with these sizes, some of which move."""
+def placement(sizes: dict[int, int], lags: dict[int, int], source: int = 1) -> Placement:
+    """Return a cluster whose node 1 has replicas of shards with these sizes. Of some, a replica leaves `source`."""
     return Placement(
         replicas=3,
         replicas_set=False,
@@ -17,7 +18,7 @@ def placement(sizes: dict[int, int], lags: dict[int, int]) -> Placement:
         shards=tuple(
             PlacementShard(shard, 1, size, 3, (PlacementReplica(1, True, True, 0),)) for shard, size in sizes.items()
         ),
-        moves=tuple(PlacementMove(shard, 4, 1, "drain", 5, lag, "") for shard, lag in lags.items()),
+        moves=tuple(PlacementMove(shard, 4, source, "drain", 5, lag, "") for shard, lag in lags.items()),
         balance=(),
         leader_changes=0,
         obstacles=(),
@@ -46,3 +47,8 @@ def test_a_drain_that_does_not_go_on_has_no_time() -> None:
     progress(placement({1: 5_000_000}, {1: 5_000_000}))
     now_s = 60.0
     assert progress(placement({1: 5_000_000}, {1: 6_000_000})).endswith("6.0 MB are to be copied.")
+
+
+def test_a_replica_that_leaves_another_node_copies_nothing_of_this_one() -> None:
+    assert bytes_left(placement({1: 5_000}, {1: 10}, source=2), 1) == 5_000
+    assert bytes_left(placement({1: 5_000}, {1: 10}), 1) == 10
