@@ -171,20 +171,13 @@ async def _plan_end_drain(admin: ConsoleAdmin, values: dict[str, str]) -> Plan:
     return placement_plans.end_drain_plan(await admin.placement(), _node(values))
 
 
-async def _plan_balance(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
-    return placement_plans.balance_plan(await admin.placement())
+def _of_placement(plan: Callable[[Placement], Plan]) -> Callable[[ConsoleAdmin, dict[str, str]], Awaitable[Plan]]:
+    """Return how a plan is made that depends on the placement only."""
 
+    async def planned(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
+        return plan(await admin.placement())
 
-async def _plan_end_balance(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
-    return placement_plans.end_balance_plan(await admin.placement())
-
-
-async def _plan_pause(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
-    return placement_plans.pause_plan(await admin.placement())
-
-
-async def _plan_resume(admin: ConsoleAdmin, _: dict[str, str]) -> Plan:
-    return placement_plans.resume_plan(await admin.placement())
+    return planned
 
 
 async def trim_from_hours(visit: Visit) -> web.StreamResponse:
@@ -308,10 +301,10 @@ PLANS: dict[str, Callable[[ConsoleAdmin, dict[str, str]], Awaitable[Plan]]] = {
     "remove": _plan_remove,
     "drain": _plan_drain,
     "end-drain": _plan_end_drain,
-    "balance": _plan_balance,
-    "end-balance": _plan_end_balance,
-    "pause-moves": _plan_pause,
-    "resume-moves": _plan_resume,
+    "balance": _of_placement(placement_plans.balance_plan),
+    "end-balance": _of_placement(placement_plans.end_balance_plan),
+    "pause-moves": _of_placement(placement_plans.pause_plan),
+    "resume-moves": _of_placement(placement_plans.resume_plan),
     "trim": _plan_trim,
     "hold": _plan_hold,
     "release": _plan_release,
