@@ -51,8 +51,10 @@ NODES = 3
 # The number of the first worker's address.
 _FIRST = 101
 _WAIT_S = 60.0
-_PACKAGES = ("bench", "chaos", "cluster", "ledger", "ledgermq", "pyspark_ledgermq", "pyspark_ledgermq_log", "raft")
-_PACKAGES_TOO = ("store", "tests")
+_PACKAGES = (
+    *("bench", "chaos", "cluster", "ledger", "ledgermq", "pyspark_ledgermq", "pyspark_ledgermq_log"),
+    *("raft", "store", "tests"),
+)
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -134,7 +136,7 @@ class _Processes:
     def start_worker(self, name: int, hosts: Namespaces, number: int) -> None:
         """Start a worker with one core on a host, in a mount namespace in which other hosts' files are hidden."""
         root = Path(__file__).resolve().parents[2]
-        hidden = [root / each for each in (*_PACKAGES, *_PACKAGES_TOO)]
+        hidden = [root / each for each in _PACKAGES]
         hidden += [self._directory / each for each in ("driver", "nodes")]
         host = hosts.address(number)
         work = self._directory / "spark" / f"worker-{name}"

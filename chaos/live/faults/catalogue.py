@@ -125,7 +125,7 @@ _ALL = (
         "set-replicas",
         "each shard gets one more replica and loses it again, and the leader of shard 0 is killed in the middle",
         (ALL,),
-        moves.SetReplicas,
+        moves.MoreReplicas,
         seconds=_MOVES_S,
         needs=FaultNeeds.SHARDS,
         least_nodes=3,

@@ -89,7 +89,7 @@ class Drain(ReplicasMove):
         return "; ".join(filter(None, (said, "the drain ended, and the replicas were balanced")))
 
 
-class SetReplicas(ReplicasMove):
+class MoreReplicas(ReplicasMove):
     """Each shard gets one more replica, and then loses it again."""
 
     def __init__(self) -> None:

@@ -66,9 +66,8 @@ class FileAccess:
             return _pread(descriptor, end - begin, begin - segment.base)
         except FileNotFoundError as error:
             directory = Path(segment.path).parent
-            if (
-                not directory.is_dir()
-            ):  # retention removes files only, so this is another host, or the shard was removed
+            # Retention removes files only. So this is another host, or the shard was removed.
+            if not directory.is_dir():
                 raise SourceError(
                     f"{directory} does not exist on host {platform.node()}: give a directory that all hosts of Spark's "
                     "executors have, or http://HOST:PORT of the running node"

@@ -144,7 +144,7 @@ def test_a_cluster_without_a_spare_node_gets_one() -> None:
 
 def test_each_shard_gets_a_replica_and_loses_it_again() -> None:
     cluster = Cluster(4, looks=4)
-    evidence = struck(moves.SetReplicas(), cluster, 1, 2, 3, 4)
+    evidence = struck(moves.MoreReplicas(), cluster, 1, 2, 3, 4)
     assert cluster.events == ["replicas 4", "kill", "start", "replicas 3"]
     assert evidence[0].startswith("each shard got 4 replicas in ")
     assert evidence[1] == "each shard has 3 replicas again"
