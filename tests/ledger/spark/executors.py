@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ def executors(application: str | None = None) -> list[Executor]:
     """Return the executors of an application, or of all applications."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        words = _read(path).split("\0")
-        if _CLASS not in words or words[0].endswith("sh"):
+        command = _read(path)
+        words = command.split("\0")
+        if _CLASS not in words or words[0].endswith("sh") or _is_forked(path.parent, command):
             continue
         if application is None or words[words.index("--app-id") + 1] == application:
             pid = int(path.parent.name)
@@ -46,3 +48,10 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+def _is_forked(process: Path, command: str) -> bool:
+    """Return whether this is a child of an executor that is about to become another program. Until then, it has the
+    command line of the executor."""
+    parent = re.search(r"^PPid:\s*(\d+)$", _read(process / "status"), re.MULTILINE)
+    return parent is not None and _read(Path("/proc", parent[1], "cmdline")) == command
