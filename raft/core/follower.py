@@ -57,6 +57,7 @@ class Follower:
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
+        self._server.heard_append(append.commit)
         if divergence := self._divergence_from(append):
             self.diverge(divergence)
         elif append.prev_index < self._server.log.snapshot_index:

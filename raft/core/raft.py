@@ -119,6 +119,13 @@ class Raft:
         return self._server.commit
 
     @property
+    def first_heard_commit(self) -> int | None:
+        """Return up to which index the leader of this term had committed when it sent its first Append to this server
+        since the start of the process. Return None if this server had no Append of this leader."""
+        term, commit = self._server.first_append
+        return commit if term == self._server.term else None
+
+    @property
     def durable(self) -> int:
         return self._server.durable
 

@@ -39,6 +39,7 @@ class Server:
         "divergences",
         "durable",
         "feature_level",
+        "first_append",
         "has_room",
         "is_slow",
         "log",
@@ -85,6 +86,9 @@ class Server:
         self.divergences: Divergences = NONE
         # Before this tick the server does not stand: a majority did not acknowledge its entries (see answers.py).
         self.yields_until = 0
+        # The term of the newest leader of which this server had an Append, and the leader's commit index in the first
+        # of them.
+        self.first_append = (0, 0)
         # Term and vote as the server acts on them; promise.term >= log.last_term. After a crash, the log may have a
         # newer term than the vote file. Then this node has sent no vote in that term, because a vote is saved first.
         self.promise = vote if vote.term >= log.last_term else Durable(log.last_term)
@@ -140,6 +144,11 @@ class Server:
     def yields(self) -> bool:
         """Return True while this server lets others stand, because a majority did not acknowledge its entries."""
         return self.ticks < self.yields_until
+
+    def heard_append(self, commit: int) -> None:
+        """Note that the leader of this term has sent an Append and has committed up to `commit`."""
+        if self.first_append[0] != self.term:
+            self.first_append = (self.term, commit)
 
     # -- divergence
 

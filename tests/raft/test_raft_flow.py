@@ -296,3 +296,21 @@ def test_a_learner_that_has_caught_up_gets_what_is_written() -> None:
     network.propose(1, *range(50))
     network.deliver_all()
     assert len(network.log(4)) == len(network.log(1))
+
+
+# -- what a server has heard since it was started
+
+
+def test_a_server_that_starts_again_learns_how_far_its_leader_is() -> None:
+    """Also if nothing is written: the leader asks a server whose connection broke where their logs agree."""
+    network = Network()
+    network.elect(1)
+    network.propose(1, 1, 2, 3)
+    network.run(3)
+    network.crash(3)
+    network.unreachable(1, 3)
+    network.restart(3)
+    assert network.nodes[3].raft.first_heard_commit is None
+    network.run(20)
+    raft = network.nodes[3].raft
+    assert raft.first_heard_commit == raft.commit == network.nodes[1].raft.commit

@@ -25,7 +25,7 @@ class Node:
         self.now_ms = 1_000_000.0
         access = AccessTable()
         access.put(User("alice", None, 7), [Rule("alice", "publish", "topic:orders")])
-        self.raft = SimpleNamespace(leader=0, term=3)
+        self.raft = SimpleNamespace(leader=0, term=3, first_heard_commit=9)
         self.driver = SimpleNamespace(raft=self.raft, applied=9, failure=None, cannot_apply=None)
         self.applied_term = 3
         self.replica = SimpleNamespace(
@@ -87,6 +87,18 @@ def test_a_leader_of_which_no_entry_is_applied_confirms_nothing() -> None:
     with pytest.raises(UnavailableError):
         node.check()
     node.applied_term = 3
+    node.check()
+
+
+def test_after_a_restart_under_the_same_leader_the_entries_of_the_meantime_must_be_applied() -> None:
+    """Their leader is the same, so the last entry before the restart is of this leader, too."""
+    node = Node()
+    node.follows()
+    for heard in (None, 10):
+        node.raft.first_heard_commit = heard
+        with pytest.raises(UnavailableError):
+            node.check()
+    node.driver.applied = 10
     node.check()
 
 
