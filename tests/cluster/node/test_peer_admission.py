@@ -39,7 +39,11 @@ class Case:
     ) -> None:
         self.others = Others(answers or {})
         self.raft = SimpleNamespace(
-            configuration=Configuration((1, 2, 3)), configuration_index=10, leader=leader, term=4
+            configuration=Configuration((1, 2, 3)),
+            configuration_index=10,
+            first_heard_commit=20 if leader else None,
+            leader=leader,
+            term=4,
         )
         self.membership = SimpleNamespace(
             configuration=None, node=1, is_removed=False, address=lambda node: f"node-{node}:1"
@@ -106,6 +110,13 @@ async def test_a_replica_that_may_be_behind_asks_the_other_members(case: str) ->
     behind = Case(answers, leader=2)
     assert await behind.admits(4) is admitted
     assert sorted(behind.others.asked) == [2, 3]
+
+
+async def test_a_replica_that_was_just_started_asks_until_it_applied_what_its_leader_had_committed() -> None:
+    case = Case({2: members(11, 1, 2, 3, 4)}, leader=2, up_to_date=True)
+    case.raft.first_heard_commit = 21
+    assert await case.admits(4)
+    assert sorted(case.others.asked) == [2, 3]
 
 
 async def test_callers_cannot_make_it_ask_often() -> None:
