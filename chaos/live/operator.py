@@ -113,7 +113,11 @@ class ClusterOperator:
         return self._insist("reading the members of all shards", ask)
 
     def create_topic(self, name: str, queues: int) -> None:
-        self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues))
+        """Create a topic of the run. An attempt whose answer is late may have created the topic, so a topic that exists
+        already is no failure. Raises ChaosError if the topic has another number of queues."""
+        topic = self._insist(f"creating topic {name}", lambda admin: admin.create_topic(name, queues, exist_ok=True))
+        if topic.queues != queues:
+            raise ChaosError(f"topic {name} has {topic.queues} queues and not {queues}: another program has created it")
 
     def waiting(self, before_ms: int) -> int:
         try:
