@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heapreplace
 
 # Replicas of each shard except shard 0, which has a replica on every node.
 REPLICAS = 3
@@ -20,11 +21,13 @@ def place_queues(count: int, shards: Sequence[int], placed: Iterable[int]) -> tu
     each existing queue."""
     queues = Counter(dict.fromkeys(shards, 0))
     queues.update(shard for shard in placed if shard in queues)
+    least = [(queues[shard], shard) for shard in shards]
+    heapify(least)
     chosen = []
     for _ in range(count):
-        least = min(shards, key=lambda shard: (queues[shard], shard))
-        queues[least] += 1
-        chosen.append(least)
+        number, shard = least[0]
+        heapreplace(least, (number + 1, shard))
+        chosen.append(shard)
     return tuple(chosen)
 
 
