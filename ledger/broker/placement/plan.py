@@ -6,8 +6,11 @@
     an operator balances the cluster                  from the node with the most replicas to that with the fewest
 
 A new replica goes to a node that answers and is not drained: first to a room that the shard does not use yet, then to
-the node with the fewest replicas, then to the node with the fewest bytes. Each shard has at most one move under way,
-and each node takes part in at most one, so a move disturbs little.
+the node with the fewest replicas, then to the node with the fewest bytes. If all nodes in the best room take part in
+moves, the replica waits for one of them, because nothing would move it to another room later.
+
+Each shard has at most one move under way, and each node gets or loses at most one replica at a time. The leader of the
+shard sends the new replica, and a node sends at most SENDS_AT_ONCE of them at a time. So a move disturbs little.
 
 If more than one node is gone, or nodes of more than one room, lost replicas are not replaced by themselves: it may be
 the network, and copying everything would make it worse. An operator decides, and drains the nodes that are lost.
@@ -15,8 +18,8 @@ the network, and copying everything would make it worse. An operator decides, an
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ledger.broker.placement.view import PlacedShard, PlacementView
@@ -25,6 +28,8 @@ from ledger.topics import TOPICS_SHARD
 
 # Shard 0 has a replica on each node, and at most so many of them vote.
 MOST_FIRST_VOTERS = 5
+# Each new replica is sent at up to `catch_up_bytes_per_s`.
+SENDS_AT_ONCE = 2
 
 
 @dataclass(slots=True)
@@ -66,12 +71,21 @@ class _Planner:
         # Nodes and shards that take part in a move that is under way or planned.
         self._busy: dict[int, None] = {}
         self._moving = dict.fromkeys(view.moves)
+        # By node: how many new replicas it sends, as the leader of their shards.
+        self._sends: Counter[int] = Counter()
         self._replicas = Counter(dict.fromkeys(view.nodes, 0))
         self._bytes = Counter(dict.fromkeys(view.nodes, 0))
+        self._shards = [shard for _, shard in sorted(view.shards.items())]
+        # By node: the shards with a voter there, except shard 0.
+        self._voted_on: defaultdict[int, list[PlacedShard]] = defaultdict(list)
         for shard in view.data_shards():
             for node in shard.replicas:
                 self._replicas[node] += 1
                 self._bytes[node] += shard.size
+            for node in shard.voters:
+                self._voted_on[node].append(shard)
+        # By machine room: the nodes that can take a replica now, the best first; None: to be computed.
+        self._takers: dict[str, list[int]] | None = None
         for move in view.moves.values():
             self._note(move)
 
@@ -117,13 +131,11 @@ class _Planner:
 
     def _drain(self) -> None:
         for shard in self._free_data():
-            drained = [node for node in shard.replicas if node in self._view.drains]
+            drained = [node for node in shard.replicas if node in self._view.drains and not self._is_busy(node)]
             if not drained:
                 continue
             source = drained[0]
             kept = [node for node in shard.voters if node not in self._view.drains and not self._view.is_gone(node)]
-            if self._is_busy(source):
-                continue
             is_missed = shard.replicas[source].is_voter and len(kept) < self._wanted(shard)
             is_lost = self._view.is_lost(source) and not self._has_candidate(shard)
             if not is_missed or is_lost:
@@ -146,17 +158,21 @@ class _Planner:
 
     def _better_place(self) -> ReplicaMove | None:
         """Return a move that makes the numbers of replicas of two nodes more equal, or None."""
-        usable = [node for node in self._view.nodes if self._view.is_usable(node) and node not in self._busy]
-        full_first = sorted(usable, key=lambda node: (-self._replicas[node], -self._bytes[node], node))
+        takers = [node for nodes in self._free_takers().values() for node in nodes]
+        fewest = min((self._replicas[node] for node in takers), default=0)
+        full_first = sorted(takers, key=lambda node: (-self._replicas[node], -self._bytes[node], node))
         for source in full_first:
-            for shard in self._free_data():
-                if source in shard.voters and (to := self._fairer(shard, source)):
+            if self._replicas[source] - fewest < 2:
+                break  # no node would become more equal to this one, or to those after it
+            for shard in self._voted_on[source]:
+                is_free = shard.shard not in self._moving and self._may_send(shard)
+                if is_free and (to := self._fairer(shard, source)):
                     return ReplicaMove(shard.shard, to, source, MoveReason.BALANCE)
         return None
 
     def _fairer(self, shard: PlacedShard, source: int) -> int:
         """Return the node to which the replica on `source` should move for the balance, or 0 if it should stay."""
-        to = self._best(shard, source)
+        to = self._best(shard, source, self._free_takers())
         is_fairer = self._replicas[source] - self._replicas[to] >= 2
         is_as_safe = self._shared_room(shard, source, to) <= self._shared_room(shard, source, source)
         return to if to and is_fairer and is_as_safe else 0
@@ -164,20 +180,18 @@ class _Planner:
     # -- choices
 
     def _free(self) -> Iterator[PlacedShard]:
-        """Yield the shards that have no move under way."""
-        for number, shard in sorted(self._view.shards.items()):
-            if number not in self._moving:
-                yield shard
+        """Return the shards that have no move under way."""
+        return (shard for shard in self._shards if shard.shard not in self._moving)
 
     def _free_data(self) -> Iterator[PlacedShard]:
-        """Yield the shards that have no move under way, except shard 0, which has a replica on each node."""
+        """Return the shards that have no move under way, except shard 0, which has a replica on each node."""
         return (shard for shard in self._free() if shard.shard != TOPICS_SHARD)
 
     def _begin(self, shard: PlacedShard, source: int, reason: MoveReason) -> None:
-        if self._is_busy(source):
+        if self._is_busy(source) or not self._may_send(shard):
             return
-        to = self._best(shard, source)
-        if to:
+        to = self._best(shard, source, self._free_takers())
+        if to and self._shared_room(shard, source, to) <= self._least_shared_room(shard, source):
             self._add(ReplicaMove(shard.shard, to, source, reason))
         elif not self._has_candidate(shard):
             what = f"the replica on node {source}" if source else "a replica that is missing"
@@ -192,18 +206,43 @@ class _Planner:
     def _has_candidate(self, shard: PlacedShard) -> bool:
         return any(self._view.is_usable(node) for node in self._candidates(shard))
 
-    def _candidates(self, shard: PlacedShard) -> Sequence[int]:
+    def _candidates(self, shard: PlacedShard) -> list[int]:
         """Return the nodes that could become a voter of the shard. Learners of shard 0 only need to be promoted."""
-        return [node for node in self._view.nodes if node not in shard.voters]
+        voters = shard.voters
+        return [node for node in self._view.nodes if node not in voters]
 
-    def _best(self, shard: PlacedShard, source: int) -> int:
+    def _may_send(self, shard: PlacedShard) -> bool:
+        """Return True if the leader of the shard may send another new replica now."""
+        return shard.shard == TOPICS_SHARD or self._sends[shard.leader] < SENDS_AT_ONCE
+
+    def _free_takers(self) -> Mapping[str, list[int]]:
+        """Return by machine room the nodes that can take a replica now: first the node with the fewest replicas, then
+        the node with the fewest bytes."""
+        if self._takers is None:
+            found = defaultdict(list)
+            for node in self._view.nodes:
+                if node not in self._busy and self._view.is_usable(node):
+                    found[self._view.room_of(node)].append(node)
+            for nodes in found.values():
+                nodes.sort(key=lambda node: (self._replicas[node], self._bytes[node], node))
+            self._takers = dict(found)
+        return self._takers
+
+    def _best(self, shard: PlacedShard, source: int, takers: Mapping[str, Collection[int]]) -> int:
         """Return the node that should get the replica which leaves `source`, or 0 if no node can take it now."""
-        free = [node for node in self._candidates(shard) if self._view.is_usable(node) and node not in self._busy]
+        voters = shard.voters
+        firsts = [next((node for node in nodes if node not in voters), 0) for nodes in takers.values()]
         return min(
-            free,
+            filter(None, firsts),
             key=lambda node: (self._shared_room(shard, source, node), self._replicas[node], self._bytes[node], node),
             default=0,
         )
+
+    def _least_shared_room(self, shard: PlacedShard, source: int) -> int:
+        """Return how many voters of the shard, without `source`, are in the machine room of the best node, even if that
+        node takes part in a move."""
+        rooms = {self._view.room_of(node): node for node in self._candidates(shard) if self._view.is_usable(node)}
+        return min((self._shared_room(shard, source, node) for node in rooms.values()), default=0)
 
     def _shared_room(self, shard: PlacedShard, source: int, to: int) -> int:
         """Return how many voters of the shard, without `source`, are in the machine room of the node `to`."""
@@ -232,13 +271,16 @@ class _Planner:
 
     def _note(self, move: ReplicaMove) -> None:
         """Count a move as if it were complete."""
-        size = self._view.shards[move.shard].size if move.shard in self._view.shards else 0
+        self._takers = None
+        moved = self._view.shards.get(move.shard)
+        size = moved.size if moved is not None else 0
+        if moved is not None and move.to and not (move.to in moved.replicas and moved.replicas[move.to].is_voter):
+            self._sends[moved.leader] += 1
         for node, change in ((move.to, 1), (move.source, -1)):
             if not node:
                 continue
             self._busy[node] = None
-            shard = self._view.shards.get(move.shard)
-            is_there = shard is not None and node in shard.replicas
+            is_there = moved is not None and node in moved.replicas
             if move.shard != TOPICS_SHARD and is_there is (change < 0):
                 self._replicas[node] += change
                 self._bytes[node] += change * size

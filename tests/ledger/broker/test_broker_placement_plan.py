@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.placement.plan import plan, short_without
+from ledger.broker.placement.plan import SENDS_AT_ONCE, _Planner, plan, short_without
 from ledger.broker.placement.view import ClusterNode, PlacedReplica, PlacedShard, PlacementView
 from ledger.state.placement_table import MoveReason, NodeDrain, ReplicaMove
 
@@ -113,6 +114,42 @@ def test_replicas_are_spread_over_rooms() -> None:
     assert moves(view({1: [1, 2, 3]}, nodes=5, rooms=rooms, drains=draining(3))) == [(1, 5, 3, "DRAIN")]
     crowded = view({1: [1, 2, 3], 2: [1, 2, 3], 3: [1, 2, 3]}, nodes=4, rooms=rooms, is_balancing=True)
     assert all(move.source == 1 for move in plan(crowded).moves), "only node 1 is in the room of node 4"
+
+
+def test_a_replica_waits_for_a_node_in_the_best_room() -> None:
+    """Nothing would move it to another room later."""
+    rooms = {1: "a", 2: "b", 3: "c", 4: "a", 5: "c"}
+    lost = view({1: [1, 2, 3], 2: [1, 2, 3]}, nodes=5, gone=(3,), rooms=rooms)
+    assert moves(lost) == [(1, 5, 3, "REPLACE")], "node 5 takes part in a move, and node 4 is in the room of node 1"
+    assert plan(lost).obstacles == []
+    without_5 = view({1: [1, 2, 3]}, nodes=4, gone=(3,), rooms=rooms)
+    assert moves(without_5) == [(1, 4, 3, "REPLACE")], "there is no better room to wait for"
+
+
+def test_a_drained_node_that_takes_part_in_a_move_keeps_no_other_waiting() -> None:
+    placed = {1: [1, 2, 3], 2: [1, 2, 4]}
+    assert moves(view(placed, nodes=9, drains=draining(1, 2))) == [(1, 5, 1, "DRAIN"), (2, 6, 2, "DRAIN")]
+
+
+def test_a_leader_sends_few_replicas_at_a_time() -> None:
+    """All five shards have lost a replica, and node 1 leads all of them."""
+    placed = {shard: [1, 2, 3] for shard in range(1, 6)}
+    lost = view(placed, nodes=12, gone=(3,))
+    begun = plan(lost).moves
+    assert len(begun) == SENDS_AT_ONCE == 2
+    assert moves(replace(lost, moves={move.shard: move for move in begun})) == []
+    led_by_others = {shard: [shard % 2 + 1, (shard + 1) % 2 + 1, 3] for shard in range(1, 6)}
+    assert len(moves(view(led_by_others, nodes=12, gone=(3,)))) == 2 * SENDS_AT_ONCE
+
+
+def test_a_balanced_cluster_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cluster of 1,000 shards the search for a move that does not exist took longer than an election timeout."""
+    monkeypatch.setattr(_Planner, "_fairer", lambda *_: pytest.fail("no move can make the nodes more equal"))
+    placed = {shard: [1 + (shard + place) % 20 for place in range(3)] for shard in range(1, 201)}
+    assert plan(view(placed, nodes=20, is_balancing=True)).moves == []
+    # Twenty nodes have 30 replicas each, and all new nodes take part in moves already.
+    under_way = {node: ReplicaMove(node, 20 + node, 1 + node % 20, MoveReason.BALANCE) for node in range(1, 6)}
+    assert moves(view(placed, nodes=25, is_balancing=True, moves=under_way)) == []
 
 
 def test_what_would_be_short_without_a_node() -> None:
