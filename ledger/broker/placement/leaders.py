@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 
 from ledger.broker.placement.view import PlacedShard, PlacementView
 
@@ -37,13 +37,16 @@ def _possible(view: PlacementView, shard: PlacedShard) -> list[int]:
 def _chain(leads: Counter[int], preferred: dict[int, int], movable: dict[int, list[int]]) -> list[tuple[int, int]]:
     """Return changes that take one shard from a node with many and give one to the node with the fewest that can be
     reached, directly or over nodes between them. Return [] if no node has at least two more than such a node."""
+    led: defaultdict[int, list[int]] = defaultdict(list)
+    for shard in movable:
+        led[preferred[shard]].append(shard)
     for full in sorted(leads, key=lambda node: (-leads[node], node)):
         came: dict[int, tuple[int, int]] = {full: (0, 0)}
         waiting = deque([full])
         while waiting:
             node = waiting.popleft()
-            for shard, nodes in movable.items():
-                for to in nodes if preferred[shard] == node else ():
+            for shard in led[node]:
+                for to in movable[shard]:
                     if to not in came:
                         came[to] = (shard, node)
                         waiting.append(to)
