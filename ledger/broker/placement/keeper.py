@@ -38,6 +38,9 @@ log = logging.getLogger("ledgermq.broker.placement")
 # How often the keeper looks while something is under way, and while nothing is.
 BUSY_LOOK_S = 0.5
 IDLE_LOOK_S = 2.0
+# A look asks the leader of each shard. A cluster with many shards is looked at less often, so that not more leaders are
+# asked in a second.
+ASKED_PER_S = 500
 # How long the keeper listens for a node before it looks again whether the node is lost.
 LISTEN_S = 0.25
 # A balance does not end before a node that is silent was silent for so long: it may just have been started again.
@@ -104,7 +107,7 @@ class PlacementKeeper:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._shared_wait_s(BUSY_LOOK_S if self._is_busy() else IDLE_LOOK_S))
+            await asyncio.sleep(self._shared_wait_s(self._pause_s()))
             try:
                 await self.look()
             except LedgerError as error:
@@ -216,9 +219,12 @@ class PlacementKeeper:
             )
         return nodes
 
-    def _is_busy(self) -> bool:
+    def _pause_s(self) -> float:
+        """Return the time until the next look (seconds)."""
         replica = self._leading()
-        return replica is not None and self._wishes(replica)
+        if replica is None or not self._wishes(replica):
+            return IDLE_LOOK_S
+        return max(BUSY_LOOK_S, len(replica.state.shards.numbers) / ASKED_PER_S)
 
     def _wishes(self, replica: BrokerReplica) -> bool:
         table = replica.state.placement
