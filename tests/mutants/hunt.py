@@ -28,9 +28,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from chaos.sim.scale.options import SCALE
 from tests.mutants.catalogue import Mutant, copy_of_the_code, mutants, plant
 
 CALM = ("--seeds", "1..4", "--minutes", "0.5", "--faults", "none")
+# In the scale world the scenarios are the faults.
+CALM_SCALE = ("--seeds", "1..4", "--scenarios", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ def hunt(mutant: Mutant, seeds: str, jobs: int) -> Catch:
         directory = Path(name)
         copy_of_the_code(directory)
         plant(mutant, directory)
-        world = ("--world", mutant.world, "--jobs", str(jobs))
-        calm = simulate(directory, *world, *CALM)
+        world = ("--world", mutant.world, *(() if mutant.world == SCALE else ("--jobs", str(jobs))))
+        calm = simulate(directory, *world, *((*mutant.options, *CALM_SCALE) if mutant.world == SCALE else CALM))
         if broken := failure_of(calm):
             if not mutant.calm:
                 raise RuntimeError(f"{mutant.name} breaks without any fault: {broken}")

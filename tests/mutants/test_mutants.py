@@ -20,7 +20,7 @@ def copied(mutant: Mutant, directory: Path) -> None:
 
 def test_there_are_enough() -> None:
     assert len(mutants()) >= 58
-    assert {mutant.world for mutant in mutants()} == {"protocol", "stack"}
+    assert {mutant.world for mutant in mutants()} == {"protocol", "stack", "scale"}
 
 
 def test_a_mutant_has_options_and_a_hole_if_its_file_says_so(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from chaos.sim.campaign.campaign import Totals, run_seeds
 from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
@@ -27,9 +28,12 @@ from chaos.sim.engine.schedule import Schedule
 from chaos.sim.reach import reach_table
 from chaos.sim.reach.counts import due
 from chaos.sim.reach.places import PLACES
+from chaos.sim.scale.options import SCALE, SCENARIOS, ScaleOptions
 from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 
+# The largest cluster of the worlds whose seeds draw faults.
+MOST_DRAWN = 9
 # How many failures of one campaign get a shortened schedule.
 MOST_SHRUNK = 3
 
@@ -63,6 +67,22 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
         return names
 
 
+class _ScenariosType(click.ParamType[tuple[str, ...]]):
+    """Parses the value of the option --scenarios."""
+
+    name = "scenarios"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = () if value == "none" else tuple(name.strip() for name in value.split(","))
+        if unknown := [name for name in names if name not in SCENARIOS]:
+            self.fail(
+                f"there is no scenario {', '.join(unknown)}: the scenarios are {', '.join(SCENARIOS)}", param, ctx
+            )
+        return names
+
+
 @click.command(name="sim")
 @click.option(
     "--seeds", type=_SeedsType(), default="1..100", show_default=True, help="Seeds to run: 7, 1..1000 or 1..50,77."
@@ -70,10 +90,16 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
 @click.option(
     "--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated minutes of each seed."
 )
-@click.option("--nodes", type=click.IntRange(1, 9), help="Nodes of each cluster.  [default: each seed draws 1 to 5]")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 1_000),
+    help="Nodes of each cluster, at most 9; scale world: at most 1000.  [default: each seed draws 1 to 5; scale: 100]",
+)
 @renamed_option("--groups", "--shards")
 @click.option(
-    "--shards", type=click.IntRange(1, 9), help="Shards, in the stack world.  [default: each seed draws 1 to 4]"
+    "--shards",
+    type=click.IntRange(1, 10_000),
+    help="Shards: stack world 1 to 9, scale world 1 to 10000.  [default: each seed draws 1 to 4; scale: 1000]",
 )
 @click.option(
     "--faults",
@@ -84,10 +110,20 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
 )
 @click.option(
     "--world",
-    type=click.Choice(BOTH),
+    type=click.Choice((*BOTH, SCALE)),
     default="protocol",
     show_default=True,
-    help="protocol: Raft core and driver. stack: whole nodes and clients.",
+    help="protocol: Raft core and driver. stack: whole nodes and clients. scale: placement in a large cluster.",
+)
+@click.option("--topics", type=click.IntRange(1), help="Topics, in the scale world.  [default: 10000]")
+@click.option("--consumers", type=click.IntRange(1), help="Consumers, in the scale world.  [default: 100000]")
+@click.option("--rooms", type=click.IntRange(3), help="Machine rooms, in the scale world.  [default: 4]")
+@click.option("--change", type=click.IntRange(1), help="Nodes to add and to remove, in the scale world.  [default: 30]")
+@click.option("--megabytes", type=click.IntRange(1), help="Mean size of a shard, in the scale world.  [default: 1000]")
+@click.option(
+    "--scenarios",
+    type=_ScenariosType(),
+    help=f"Scenarios of the scale world: {', '.join(SCENARIOS)}, or none.  [default: all]",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Worker processes.  [default: one for each processor]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
@@ -114,6 +150,12 @@ def sim(
     shards: int | None,
     faults: tuple[str, ...] | None,
     world: str,
+    topics: int | None,
+    consumers: int | None,
+    rooms: int | None,
+    change: int | None,
+    megabytes: int | None,
+    scenarios: tuple[str, ...] | None,
     jobs: int | None,
     as_json: bool,
     resume: Path | None,
@@ -131,7 +173,22 @@ def sim(
 
     The simulator also counts which places of the code the runs reach. A campaign that is large enough to reach a place,
     and did not reach it, does not pass.
+
+    The scale world runs the scenarios of a large cluster, one after another: a rolling restart, more nodes, fewer
+    nodes, and the loss of a machine room. It prints times, bytes moved, elections, and the messages of the control
+    plane. A broken invariant gives exit status 1.
     """
+    sizes = {"topics": topics, "consumers": consumers, "rooms": rooms, "change": change, "megabytes": megabytes}
+    wanted = {name: value for name, value in {**sizes, "scenarios": scenarios}.items() if value is not None}
+    if world == SCALE:
+        sizes = {"nodes": nodes, "shards": shards}
+        _refuse_given("minutes", "faults", "jobs", "resume", "schedule", "reach", "accept_loss", world=world)
+        return _scale(
+            seeds, {**wanted, **{name: value for name, value in sizes.items() if value}}, as_json, until_failure
+        )
+    _refuse_given(*wanted, world=world)
+    if max(nodes or 1, shards or 1) > MOST_DRAWN:
+        raise click.UsageError(f"--nodes and --shards are at most {MOST_DRAWN}, except with --world {SCALE}")
     if accept_loss and world != "protocol":
         raise click.UsageError("--accept-loss needs --world protocol: the stack world never accepts a loss")
     if shards is not None and world == "protocol":
@@ -148,6 +205,49 @@ def sim(
     for failure in campaign.totals.failures[: 0 if no_shrink else MOST_SHRUNK]:
         _explain(failure, wishes, commit)
     return 0 if campaign.complete and campaign.totals.passed else 1
+
+
+def _refuse_given(*names: str, world: str) -> None:
+    """Refuse options that the command line gives, and that have no meaning in this world."""
+    context = click.get_current_context()
+    given = [name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if given:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"--world {world} has no {listed}: leave the option out, or choose another world")
+
+
+def _scale(seeds: Seeds, wanted: dict[str, Any], as_json: bool, until_failure: bool) -> int:
+    """Run seeds of the scale world, one after another. Return the exit status."""
+    from chaos.sim.scale import scale_report
+    from chaos.sim.scale.scale_run import ScaleRun
+
+    try:
+        options = ScaleOptions(**wanted)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    given = click.get_current_context().get_parameter_source("seeds") is not ParameterSource.DEFAULT
+    reports = []
+    for seed in seeds.without(()) if given else [1]:
+        say(f"seed {seed}: {options.nodes} nodes, {options.shards:,} shards: this can take some minutes")
+        report = ScaleRun(seed, options, lambda name: say(f"  {name} ...")).run()
+        reports.append(report)
+        if not as_json:
+            print_table(*scale_report.rows(report))
+        if report.reason:
+            shown = " ".join(f"--{name} {_shown(value)}" for name, value in wanted.items())
+            say(f"seed {seed}: {report.reason}")
+            say(f"  to repeat this run: ledgermq sim --world {SCALE} --seeds {seed} {shown}")
+            if until_failure:
+                break
+        simulated, cpu = f"{report.simulated_s:,.0f} simulated s", f"{report.cpu_s:,.0f} s of CPU time"
+        say(f"seed {seed}: digest {report.digest}, {simulated}, {cpu}")
+    if as_json:
+        print_json({"commit": commit_of_code(), **scale_report.as_json(reports, options)})
+    return 1 if any(report.reason for report in reports) else 0
+
+
+def _shown(value: object) -> str:
+    return (",".join(value) or "none") if isinstance(value, tuple) else str(value)
 
 
 class _Campaign:
