@@ -17,7 +17,7 @@ from chaos.sim.scale.nodes import ScaleNodes
 from chaos.sim.scale.options import BLOCK_BYTES, ScaleOptions
 from chaos.sim.scale.placing import ScalePlacement
 from chaos.sim.scale.replica import FirstState, ShardNumbers, address_of
-from chaos.sim.scale.scenarios import SCENARIO, Aim, is_healthy, until
+from chaos.sim.scale.scenarios import SCENARIO, Aim, ScaleCluster, is_healthy, until
 from chaos.sim.scale.shard import ScaleShard, ShardEvents
 from chaos.sim.scale.timing import WAKE_S
 from chaos.sim.scale.watch import BALANCED, BrokenInvariant, Watch
@@ -110,6 +110,7 @@ class ScaleRun:
         self.state = FirstState(PlacementTable(), ShardNumbers([*range(options.shards + 1)]), self._applied)
         self.placement = ScalePlacement(self.nodes, self.state, self.loop)
         self.consumers = ScaleConsumers(options)
+        self._cluster = ScaleCluster(seed, options, self.nodes, self.placement, self.state, self.watch)
         self._digest = hashlib.sha256()
         self._moves = 0
         self._plan_s: list[float] = []
@@ -141,7 +142,7 @@ class ScaleRun:
         try:
             await self._measure(report, "start", self._start())
             for name in self.options.scenarios:
-                await self._measure(report, name, SCENARIO[name](self))
+                await self._measure(report, name, SCENARIO[name](self._cluster))
         finally:
             wakes.cancel()
 
@@ -157,7 +158,7 @@ class ScaleRun:
                 for shard in self.nodes.shards.values()
             )
 
-        await until(self, has_begun, START_WITHIN_S, "some shards do not have their preferred leader")
+        await until(self._cluster, has_begun, START_WITHIN_S, "some shards do not have their preferred leader")
         return Aim(uneven=BALANCED)
 
     async def _measure(self, report: ScaleReport, name: str, scenario: Awaitable[Aim]) -> None:
