@@ -38,6 +38,8 @@ _CODES: tuple[tuple[type[errors.LedgerError], pb.Code], ...] = (
     (errors.GroupConflictError, pb.BAD_REQUEST),
     (errors.ConsumerFencedError, pb.BAD_REQUEST),
 )
+# The codes of requests that another node or a moment later can serve.
+_UNAVAILABLE = (pb.HA_NOT_AVAILABLE, pb.PROXY_TIMEOUT)
 
 
 class FrontRefusal(Exception):  # noqa: N818 - it is an answer, and no failure of the node
@@ -55,6 +57,8 @@ class FrontRefusal(Exception):  # noqa: N818 - it is an answer, and no failure o
     @property
     def stream_status(self) -> StatusCode:
         """The status of gRPC with which a telemetry stream ends."""
+        if self.code in _UNAVAILABLE:
+            return StatusCode.UNAVAILABLE
         return StatusCode.INVALID_ARGUMENT if self.code // 10_000 == 4 else StatusCode.INTERNAL
 
 

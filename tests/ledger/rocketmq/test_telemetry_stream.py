@@ -7,10 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from grpc import StatusCode
 
 from ledger.broker.access.callers import ANYBODY
+from ledger.errors import CorruptBatchError, LedgerError, NoLeaderError, RequestTimeoutError, UnknownGroupError
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.refusals import refusal_of
 from ledger.rocketmq.sessions import FrontSessions
 from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES, FrontTelemetry
 from ledger.rocketmq.v2 import definition_pb2 as pb
@@ -54,6 +57,19 @@ async def test_a_stream_ends_when_its_command_is_sent(last: service_pb2.Telemetr
     (ended,) = await asyncio.gather(stream, return_exceptions=True)
     assert isinstance(ended, AbortedError) == (last is not None)
     assert len(client.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NoLeaderError("no node leads shard 3"), StatusCode.UNAVAILABLE),
+        (RequestTimeoutError("no answer"), StatusCode.UNAVAILABLE),
+        (UnknownGroupError("no such group"), StatusCode.INVALID_ARGUMENT),
+        (CorruptBatchError("the batch is damaged"), StatusCode.INTERNAL),
+    ],
+)
+def test_only_a_fault_ends_a_stream_as_internal(error: LedgerError, status: StatusCode) -> None:
+    assert refusal_of(error).stream_status is status
 
 
 async def test_what_a_client_sends_is_read_when_it_has_read_the_answers() -> None:
