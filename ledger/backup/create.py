@@ -20,7 +20,7 @@ from ledger.backup.manifest import Manifest, ShardBackup, encode_manifest, manif
 from ledger.backup.progress import Progress, furthest
 from ledger.backup.rate import RateLimit
 from ledger.backup.shard_copy import ShardCopy
-from ledger.backup.source import sources_of
+from ledger.backup.source import ShardSource, sources_of
 from ledger.backup.targets.target import BackupTarget
 from ledger.client.records import NodeStatus
 from ledger.topics import TOPICS_SHARD
@@ -35,6 +35,12 @@ class ClusterAdmin(LogHolder, Protocol):
 
     def cluster(self) -> list[NodeStatus]: ...
     def shards(self) -> list[int]: ...
+
+
+class MakeSources(Protocol):
+    """Returns the source of each shard, as `sources_of` does. Raises BackupError."""
+
+    def __call__(self, nodes: Sequence[NodeStatus], shards: Sequence[int], *, tls: bool) -> dict[int, ShardSource]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,12 @@ def create_backup(
     *,
     on_progress: Callable[[CopyState], None] = lambda _: None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    sources: MakeSources = sources_of,
 ) -> Manifest:
     """Make a backup of all shards, and return its manifest. If the process ends before, the next call continues.
     Raises BackupError or LedgerError."""
     with target.lock():
-        return _Backup(admin, target, settings, on_progress, now_ms).run()
+        return _Backup(admin, target, settings, on_progress, now_ms, sources).run()
 
 
 class _Backup:
@@ -77,12 +84,14 @@ class _Backup:
         settings: BackupSettings,
         on_progress: Callable[[CopyState], None],
         now_ms: Callable[[], int],
+        sources: MakeSources,
     ) -> None:
         self._admin = admin
         self._target = target
         self._settings = settings
         self._on_progress = on_progress
         self._now_ms = now_ms
+        self._make_sources = sources
         self._begun_ms = now_ms()
         self._limit = RateLimit(settings.max_rate)
         self._copied = 0
@@ -100,7 +109,7 @@ class _Backup:
         if progress.load():
             earlier = furthest(earlier, progress.shards)
         progress.shards = dict(earlier)
-        sources = sources_of(nodes, shards, tls=self._settings.tls)
+        sources = self._make_sources(nodes, shards, tls=self._settings.tls)
         try:
             ends = hold.take(shards)
             done: dict[int, ShardBackup] = {}

@@ -308,6 +308,8 @@ _KINDS = (
               files=_files("coordinator_moved:CoordinatorMoved", STACK)),
     FaultKind("pin_leader", "an operator pins a voter as the leader of a shard, or removes the pin", (STACK,),
               target=False, every_ms=8_000, least_nodes=2, share=0.2, files=_files("pin_leader:PinFault", STACK)),
+    FaultKind("back_up", "an operator makes a backup; some backups are killed, and the next one continues", (STACK,),
+              target=False, every_ms=10_000, share=0.2, files=_files("back_up:BackUp", STACK)),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

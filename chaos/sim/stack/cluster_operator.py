@@ -106,7 +106,7 @@ class SimOperator:
 
     async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
         """Run one step of the operator, and count the step if the cluster confirmed the step."""
-        admin = self._admin(random)
+        admin = self.admin(random)
         # A refused or unconfirmed step is not repeated: the next step starts from the current configuration.
         with contextlib.suppress(LedgerError):
             async with admin:
@@ -232,7 +232,7 @@ class SimOperator:
 
     async def _pin(self, shard: int, random: Random) -> None:
         with contextlib.suppress(LedgerError):
-            async with self._admin(random) as admin:
+            async with self.admin(random) as admin:
                 configuration = self._rosters.of(shard).configuration
                 if self._over or configuration is None:
                     return
@@ -266,7 +266,7 @@ class SimOperator:
 
     async def _alter_topic(self, random: Random) -> None:
         with contextlib.suppress(LedgerError):
-            async with self._admin(random) as admin:
+            async with self.admin(random) as admin:
                 if self._over or not self._workload.topics:
                     return
                 name = random.choice(self._workload.topics)
@@ -293,7 +293,7 @@ class SimOperator:
 
     async def _trim(self, shard: int, random: Random, keep_bytes: int) -> None:
         with contextlib.suppress(LedgerError):
-            async with self._admin(random) as admin:
+            async with self.admin(random) as admin:
                 if random.random() < HOLDS:
                     await self._hold(admin, shard, random, keep_bytes)
                 await admin.trim_log(shard=shard, keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
@@ -309,7 +309,8 @@ class SimOperator:
         await asyncio.sleep(random.random() * 2 * ttl_ms / 1000)
         await admin.release_log("reader", shard=shard, timeout_ms=TIMEOUT_MS)
 
-    def _admin(self, random: Random) -> AsyncAdmin:
+    def admin(self, random: Random) -> AsyncAdmin:
+        """Return a new admin client of the operator."""
         bootstrap = [self._addresses[node.node] for node in self._rosters.present]
         environment = self.process.environment
         return within(environment, AsyncAdmin)(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random)
