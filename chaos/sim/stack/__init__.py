@@ -12,6 +12,7 @@ Read the modules of this package in this order:
     workload_history.py   checks the results that clients received
     deliveries.py         checks the messages that consumers received
     cluster_operator.py   changes members, pins leaders, adds shards and queues
+    simulated_backups.py  makes backups, and checks them
     roster.py             knows the members of each shard
     versions.py           older programs, and the feature level
     faults.py             carries out faults of nodes
