@@ -113,7 +113,7 @@ async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> None:
     await eventually(same, "all replicas are level")
     logs = [state.data / "shard-0" / "log" for state in cluster.status()]
     async with admin(cluster) as client:
-        (end,) = {status.shards[0].end_position for status in await client.cluster()}
+        (end,) = {status.shards[0].end_position for status in await client.cluster(timeout_ms=20_000)}
     for base in range(0, end, SEGMENT_BYTES):
         first, *others = [(log / f"{base:020}").read_bytes() for log in logs]
         assert all(other == first for other in others), f"the segments at {base} differ"
