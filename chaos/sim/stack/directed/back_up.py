@@ -16,7 +16,7 @@ from ledger.errors import LedgerError
 
 # The share of the backups that are killed, and when, in seconds.
 KILLED = 0.4
-KILLED_AFTER_S = (0.02, 3.0)
+KILLED_AFTER_S = (0.01, 0.5)
 
 
 class BackUp(DirectedFault):
