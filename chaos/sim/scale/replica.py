@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from chaos.sim.scale.options import BLOCK_BYTES
-from chaos.sim.scale.shard import WAKES_AFTER_ENTRY, ScaleServer, ScaleShard
+from chaos.sim.scale.shard import WAKES_AFTER_ENTRY, ScaleServer
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import ChangeProposal, new_future
 from ledger.errors import ChangeInProgressError, LedgerError, NotLeaderError, UnavailableError
@@ -225,8 +225,3 @@ class FirstOnNode:
         if (replica := self.first) is None:
             raise UnavailableError("this node does not serve yet")
         return replica
-
-
-def replica_of(shard: ScaleShard, server: ScaleServer, state: FirstState) -> ScaleReplica:
-    assert server.shard is shard
-    return ScaleReplica(server, state)

@@ -25,6 +25,7 @@ from ledger.backup.manifest import Manifest
 from ledger.backup.reading import ranges_of, read_snapshot
 from ledger.backup.source import ShardSource
 from ledger.backup.targets.target import StoredObject
+from ledger.broker.broker_replica import BrokerReplica
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import LogHold, NodeStatus
 from ledger.validation.sources.errors import SegmentGoneError, SourceError
@@ -155,24 +156,21 @@ class _LogsOfNodes:
         self._random = random
 
     def json(self, url: str) -> Any:
-        _, part = self._served(url)
-        assert part.replica is not None
-        log, raft = part.replica.log, part.replica.driver.raft
+        _, replica = self._served(url)
+        log, raft = replica.log, replica.driver.raft
         spans = log.reading.spans()
         segments = [{"name": span.path.name, "position": span.base, "length": span.length} for span in spans]
         return {"first_index": log.first_index, "start": log.start, "commit": raft.commit, "segments": segments}
 
     def file(self, path: str) -> bytes | None:
-        _, part = self._served(path)
-        assert part.replica is not None
-        start = part.replica.driver.log_start
+        _, replica = self._served(path)
+        start = replica.driver.log_start
         snapshot = start.snapshot if start is not None else None
         return None if snapshot is None else snapshot.encode()
 
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
-        node, part = self._served(segment.path)
-        assert part.replica is not None
-        reading, base = part.replica.log.reading, int(segment.path.rpartition("/")[2])
+        node, replica = self._served(segment.path)
+        reading, base = replica.log.reading, int(segment.path.rpartition("/")[2])
         spans = reading.spans()
         span = next((span for span in spans if span.base == base), None)
         if span is None and spans and base < spans[0].base:
@@ -183,8 +181,8 @@ class _LogsOfNodes:
             raise SourceError(f"{segment.path} is being repaired")
         return node.disk.content(span.path)[begin - base : min(end - base, span.length)]
 
-    def _served(self, url: str) -> tuple[StackNode, NodePart]:
-        """Return the node of a URL, and its part in the shard, after the time that a request takes. Raises
+    def _served(self, url: str) -> tuple[StackNode, BrokerReplica]:
+        """Return the node of a URL, and its replica of the shard, after the time that a request takes. Raises
         SourceError."""
         self._asks.ask(lambda: asyncio.sleep(self._random.uniform(*READ_S)))
         _, _, number, _, shard, *_ = url.split("/")
@@ -192,4 +190,4 @@ class _LogsOfNodes:
         part = next((part for part in self._rosters.of(int(shard)).parts if part.node == int(number)), None)
         if node is None or part is None or not part.alive or part.log is None or part.replica is None:
             raise SourceError(f"node {number} does not serve shard {shard}")
-        return node, part
+        return node, part.replica
