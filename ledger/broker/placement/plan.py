@@ -19,7 +19,7 @@ the network, and copying everything would make it worse. An operator decides, an
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ledger.broker.placement.view import PlacedShard, PlacementView
@@ -172,7 +172,7 @@ class _Planner:
 
     def _fairer(self, shard: PlacedShard, source: int) -> int:
         """Return the node to which the replica on `source` should move for the balance, or 0 if it should stay."""
-        to = self._best(shard, source, self._free_takers())
+        to = self._best(shard, source)
         is_fairer = self._replicas[source] - self._replicas[to] >= 2
         is_as_safe = self._shared_room(shard, source, to) <= self._shared_room(shard, source, source)
         return to if to and is_fairer and is_as_safe else 0
@@ -190,7 +190,7 @@ class _Planner:
     def _begin(self, shard: PlacedShard, source: int, reason: MoveReason) -> None:
         if self._is_busy(source) or not self._may_send(shard):
             return
-        to = self._best(shard, source, self._free_takers())
+        to = self._best(shard, source)
         if to and self._shared_room(shard, source, to) <= self._least_shared_room(shard, source):
             self._add(ReplicaMove(shard.shard, to, source, reason))
         elif not self._has_candidate(shard):
@@ -228,10 +228,11 @@ class _Planner:
             self._takers = dict(found)
         return self._takers
 
-    def _best(self, shard: PlacedShard, source: int, takers: Mapping[str, Collection[int]]) -> int:
+    def _best(self, shard: PlacedShard, source: int) -> int:
         """Return the node that should get the replica which leaves `source`, or 0 if no node can take it now."""
         voters = shard.voters
-        firsts = [next((node for node in nodes if node not in voters), 0) for nodes in takers.values()]
+        rooms = self._free_takers().values()
+        firsts = [next((node for node in nodes if node not in voters), 0) for nodes in rooms]
         return min(
             filter(None, firsts),
             key=lambda node: (self._shared_room(shard, source, node), self._replicas[node], self._bytes[node], node),

@@ -120,7 +120,7 @@ def test_moves_without_need_are_found(plant: Callable[..., None]) -> None:
     """The planner takes each move for a better one."""
 
     def fairer(planner: _Planner, shard: Any, source: int) -> int:
-        return planner._best(shard, source, planner._free_takers())
+        return planner._best(shard, source)
 
     plant(_Planner, "_fairer", fairer)
     assert "no replica moves without need" in run(scenarios=(GROW,)).reason
@@ -179,7 +179,7 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_broken_invariant_gives_exit_status_1(capsys: pytest.CaptureFixture[str], plant: Callable[..., None]) -> None:
-    plant(_Planner, "_fairer", lambda planner, shard, source: planner._best(shard, source, planner._free_takers()))
+    plant(_Planner, "_fairer", lambda planner, shard, source: planner._best(shard, source))
     assert sim(*TINY, "--shards", "20", "--scenarios", "grow", "--json") == 1
     out, err = capsys.readouterr()
     assert "no replica moves without need" in json.loads(out)["failures"][0]["reason"]
