@@ -52,8 +52,9 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     # gRPC's own back-off takes seconds to notice that a peer is back.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # How long an attempt to connect may take, in spite of its name. A busy node needs a second for its side of it.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     # Two channels with equal options would share a connection, and heartbeats would queue behind bulk.
     ("grpc.use_local_subchannel_pool", 1),
     # gRPC pings detect a peer that disappeared without closing the connection (a cut cable, a lost host).

@@ -49,13 +49,25 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_WIRE_MESSAGE_BYTES),
     # The default back-off takes seconds to notice that a node is back.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # How long an attempt to connect may take, in spite of its name. A busy node needs a second for its side of it.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     # By default, channels with equal options share one TCP connection, also between clients of one process. Bulk data
     # of one client would then delay the requests of the others.
     ("grpc.use_local_subchannel_pool", 1),
     # Clients reach nodes directly by their addresses, so a proxy of the environment must not be used.
     ("grpc.enable_http_proxy", 0),
+)
+
+_HTTP_1 = "http1.x server"
+# What gRPC says if nothing listens at an address, if a name has no address, and if the port speaks something else.
+_WAITING_DOES_NOT_HELP = (
+    "Connection refused",
+    "No such file or directory",
+    "DNS resolution failed",
+    "Domain name not found",
+    "CERTIFICATE_VERIFY_FAILED",
+    _HTTP_1,
 )
 
 # How long `settled` waits at least, and at most. Measured: without a pause 50 of 150 clients logged an error at their
@@ -232,9 +244,15 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
     return addresses
 
 
+def waiting_helps(details: str | None) -> bool:
+    """Return True if a call that failed with these details of gRPC may succeed a moment later, although nobody changes
+    an address or a setting."""
+    return not any(sign in (details or "") for sign in _WAITING_DOES_NOT_HELP)
+
+
 def is_http_port(details: str | None) -> bool:
     """Return True if gRPC reports that a port answered in HTTP/1."""
-    return "http1.x server" in (details or "")
+    return _HTTP_1 in (details or "")
 
 
 def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:

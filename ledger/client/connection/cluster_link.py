@@ -102,7 +102,7 @@ class ClusterLink:
         if self._has_routes:
             await self.routes.refresh()
             return
-        await self.routes.start()
+        await self.routes.start(self.key.request_timeout_ms / 1000)
         self._has_routes = True
 
     async def leave(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port
+from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port, waiting_helps
 from ledger.client.connection.refresh_pace import RefreshPace
 from ledger.client.connection.route_table import KnownLeader, RocketmqEndpoint, RoutedTopic, RouteTable, Said
 from ledger.errors import (
@@ -32,6 +32,8 @@ from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
+# How long a new client asks again when no node answers.
+_START_SECONDS = 5.0
 # A name server names nodes, and these nodes are asked once more.
 _ROUNDS = 2
 # How long a new client waits for the other nodes after the first answers.
@@ -54,18 +56,35 @@ class Routes:
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
+        # Whether a node that did not answer the last requests may answer soon.
+        self._waiting_helps = False
         # In the order of their start. A dict, because a set has no order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
-    async def start(self) -> None:
-        """Ask all nodes for routes now, and start the task that asks all nodes for routes regularly. Raises
-        UnavailableError if no node answers.
+    async def start(self, within_s: float = _START_SECONDS) -> None:
+        """Ask all nodes for routes now, and start the task that asks all nodes for routes regularly.
+
+        If no node answers, the client asks again for up to `within_s` seconds and at most 5 s, because a busy node is
+        slow to accept a connection, and a node that has just started refuses clients for a moment. Then it raises
+        UnavailableError. It raises the error at once if waiting does not help: no program listens at any address, or
+        the addresses are wrong.
 
         A node that has just started may answer first, and report a topic that was deleted while the node was down. For
         this reason, a new client waits up to 0.1 s for the answers of the other nodes, and uses the newest answer
         about each topic.
         """
-        await self.refresh()
+        loop = asyncio.get_running_loop()
+        deadline, failures = loop.time() + min(within_s, _START_SECONDS), 0
+        while True:
+            try:
+                await self.refresh()
+                break
+            except UnavailableError:
+                failures += 1
+                wait_s = self._backoff.wait_ms(failures) / 1000
+                if not self._waiting_helps or loop.time() + wait_s >= deadline:
+                    raise
+            await asyncio.sleep(wait_s)
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_OTHERS_SECONDS)
         self._spawn(self._keep())
@@ -89,6 +108,7 @@ class Routes:
         refusal: LedgerError | None = None
         addresses = self.table.addresses()
         asked = list(addresses)
+        self._waiting_helps = False
         for _ in range(_ROUNDS):
             for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
                 trouble = await one
@@ -158,10 +178,12 @@ class Routes:
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
         except LedgerError as error:  # the node refused the proof of this client
+            self._waiting_helps |= isinstance(error, UnavailableError)
             return error
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
                 return failure(address, error)
+            self._waiting_helps |= waiting_helps(error.details())
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
             if is_http_port(error.details()):

@@ -14,7 +14,7 @@ from grpc import aio
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import Connections
 from ledger.client.connection.routes import Routes
-from ledger.errors import AuthenticationError
+from ledger.errors import AuthenticationError, UnavailableError
 from ledger.v1 import broker_pb2
 
 # A node refuses a call, or the proof before the call.
@@ -39,6 +39,21 @@ class FakeNode:
         response.nodes.add(node=1, address="good:1")
         response.shards.add(shard=0, leader=1, term=1)
         return response
+
+
+class StartingNode(FakeNode):
+    """Fails `failures` requests with `details`, and answers then."""
+
+    def __init__(self, failures: int, details: str) -> None:
+        super().__init__()
+        self.asked = 0
+        self._failures, self._details = failures, details
+
+    async def GetRoute(self, _: Any, *, timeout: float) -> broker_pb2.GetRouteResponse:  # noqa: N802
+        self.asked += 1
+        if self.asked <= self._failures:
+            raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=self._details)
+        return await super().GetRoute(_, timeout=timeout)
 
 
 class FakeConnections:
@@ -76,3 +91,39 @@ async def test_a_client_that_all_nodes_refuse_is_told(refusal: Exception) -> Non
     routes = routes_of(FakeConnections(bad=refusing), "bad:1")
     with pytest.raises(AuthenticationError, match="no proof"):
         await routes.refresh()
+
+
+async def test_a_new_client_asks_again_when_the_nodes_are_busy_or_starting() -> None:
+    node = StartingNode(3, "tcp handshaker shutdown")
+    routes = routes_of(FakeConnections(good=node), "good:1")
+    await routes.start()
+    assert node.asked == 4
+    assert routes.table.leader_node(0) == 1
+    await routes.close()
+
+
+@pytest.mark.parametrize(
+    ("within_s", "details", "asked"),
+    [
+        (0.0, "tcp handshaker shutdown", 1),
+        (5.0, "ipv4:127.0.0.1:1: connect: Connection refused (111)", 1),
+        (5.0, "DNS resolution failed for good:1", 1),
+    ],
+)
+async def test_a_new_client_gives_up(within_s: float, details: str, asked: int) -> None:
+    """Its time is over, or waiting does not help: then the user is told at once."""
+    node = StartingNode(100, details)
+    routes = routes_of(FakeConnections(good=node), "good:1")
+    with pytest.raises(UnavailableError, match="None of the nodes answers: good:1"):
+        await routes.start(within_s)
+    assert node.asked == asked
+    await routes.close()
+
+
+async def test_a_node_that_may_answer_soon_is_waited_for_though_nothing_listens_at_the_others() -> None:
+    node = StartingNode(1, "this node has followed no leader of shard 0 since its start")
+    dead = StartingNode(100, "connect: Connection refused (111)")
+    routes = routes_of(FakeConnections(good=node, dead=dead), "good:1", "dead:1")
+    await routes.start()
+    assert node.asked == 2
+    await routes.close()
