@@ -14,13 +14,15 @@ from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
 from ledger.client.placement_records import Placement
 from ledger.words import counted
 
+# A look asks the leaders of all shards. The next look is after this time, and after ten times as long as it took.
 _LOOK_AGAIN_S = 0.1
+_LOOK_SHARE = 0.1
 # The moves begin within this time.
 _BEGIN_S = 30.0
 # The leader of shard 0 is killed at most so long after the first move was seen, and started again so long after that.
 _KILL_WITHIN_S, _DOWN_S = 0.7, 2.5
-# All moves end within this time after the last kill.
-_MOVES_S = 120.0
+# All moves end within this time after the last kill, and within so much more for each replica.
+_MOVES_S, _MOVE_S = 120.0, 10.0
 
 
 class ReplicasMove(Fault):
@@ -43,9 +45,9 @@ class ReplicasMove(Fault):
             placement = site.members.placement()
         return placement
 
-    def _ends(self, site: FaultSite, what: str, is_done: Callable[[Placement], bool]) -> str:
-        """Kill the leader of shard 0 in the middle of the moves, start it again, and wait for the end of the moves.
-        Return evidence. Raise ChaosError if the moves do not end."""
+    def _ends(self, site: FaultSite, what: str, replicas: int, is_done: Callable[[Placement], bool]) -> str:
+        """Kill the leader of shard 0 in the middle of the moves of so many replicas, start it again, and wait for the
+        end of the moves. Return evidence. Raise ChaosError if the moves do not end."""
         begun = time.monotonic()
         _until(site, f"the moves have not begun: {what}", _BEGIN_S, lambda now: bool(now.moves) or is_done(now))
         site.wait(site.random.uniform(0, _KILL_WITHIN_S))
@@ -56,7 +58,7 @@ class ReplicasMove(Fault):
         killed = site.environment.kill(leader)
         site.wait(_DOWN_S)
         site.environment.start(leader)
-        _until(site, f"not in time: {what}", _MOVES_S, is_done)
+        _until(site, f"not in time: {what}", _time_of(replicas), is_done)
         return (
             f"{what} in {time.monotonic() - begun:.1f} s; {killed}, as the leader of shard 0, with {under_way} under "
             "way"
@@ -78,14 +80,15 @@ class Drain(ReplicasMove):
         self._drained.append(node)
         site.members.drain(node)
         what = f"node {node} was drained of {counted(len(shards), 'replica')}"
-        return self._ends(site, what, lambda now: _is_whole(site, now) and not now.shards_on(node))
+        return self._ends(site, what, len(shards), lambda now: _is_whole(site, now) and not now.shards_on(node))
 
     def heal(self, site: FaultSite) -> str:
         said = super().heal(site)
         for node in self._drained:
             site.members.stop_draining(node)
         site.members.rebalance()
-        _until(site, "the replicas are not balanced", _MOVES_S, lambda now: not now.balancing and not now.moves)
+        within_s = _time_of(sum(_sizes(site.members.placement())))
+        _until(site, "the replicas are not balanced", within_s, lambda now: not now.balancing and not now.moves)
         return "; ".join(filter(None, (said, "the drain ended, and the replicas were balanced")))
 
 
@@ -99,9 +102,9 @@ class MoreReplicas(ReplicasMove):
     def strike(self, site: FaultSite, targets: Sequence[int]) -> str:
         placement = self._with_spare_node(site)
         self._before = placement.replicas
-        wanted = self._before + 1
+        wanted, shards = self._before + 1, len(_sizes(placement))
         site.members.set_replicas(wanted)
-        return self._ends(site, f"each shard got {wanted} replicas", lambda now: _all_have(site, now, wanted))
+        return self._ends(site, f"each shard got {wanted} replicas", shards, lambda now: _all_have(site, now, wanted))
 
     def heal(self, site: FaultSite) -> str:
         said = super().heal(site)
@@ -109,8 +112,14 @@ class MoreReplicas(ReplicasMove):
             return said
         site.members.set_replicas(self._before)
         what = f"each shard has {self._before} replicas again"
-        _until(site, f"not in time: {what}", _MOVES_S, lambda now: _all_have(site, now, self._before))
+        within_s = _time_of(len(_sizes(site.members.placement())))
+        _until(site, f"not in time: {what}", within_s, lambda now: _all_have(site, now, self._before))
         return "; ".join(filter(None, (said, what)))
+
+
+def _time_of(replicas: int) -> float:
+    """Return the seconds in which so many replicas are moved."""
+    return _MOVES_S + _MOVE_S * replicas
 
 
 def _sizes(placement: Placement) -> list[int]:
@@ -127,12 +136,16 @@ def _all_have(site: FaultSite, placement: Placement, replicas: int) -> bool:
 
 
 def _until(site: FaultSite, otherwise: str, within_s: float, is_done: Callable[[Placement], bool]) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_done(placement := site.members.placement()):
-        if time.monotonic() > deadline:
+    begun = time.monotonic()
+    while True:
+        asked = time.monotonic()
+        if is_done(placement := site.members.placement()):
+            return
+        answered = time.monotonic()
+        if answered > begun + within_s:
             moves = "; ".join(
                 f"shard {move.shard} from node {move.source} to node {move.to} ({move.trouble or 'no trouble'})"
                 for move in placement.moves
             )
             raise ChaosError(f"{otherwise}. Moves: {moves or 'none'}. Obstacles: {placement.obstacles or 'none'}")
-        site.wait(_LOOK_AGAIN_S)
+        site.wait(max(_LOOK_AGAIN_S, (answered - asked) / _LOOK_SHARE))
