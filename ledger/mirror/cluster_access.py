@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.connection.environment import PROCESS, cluster_of
+from ledger.client.connection.environment import PROCESS, Environment, cluster_of
+from ledger.client.connection.lifetime import within
 from ledger.client.connection.security import SecurityOptions
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.errors import UnknownTopicError
@@ -28,21 +29,36 @@ class ClusterPlace:
 class ClusterAccess:
     """The clients of one cluster. Call `start` first and `stop` at the end."""
 
-    def __init__(self, place: ClusterPlace, *, request_timeout_ms: int, client_id: str = "mirror") -> None:
+    def __init__(
+        self,
+        place: ClusterPlace,
+        *,
+        request_timeout_ms: int,
+        client_id: str = "mirror",
+        environment: Environment = PROCESS,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`environment` and `rng` are those of the clients; the simulator gives its own."""
         self._place = place
         self._timeout_ms = request_timeout_ms
         self._client_id = client_id
-        servers, environment = cluster_of(PROCESS, place.servers, place.security)
+        self._environment = environment
+        self._rng = rng or random.Random()
+        servers, opened = cluster_of(environment, place.servers, place.security)
         self.client = ClusterClient(
             servers,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=20,
-            rng=random.Random(),
-            environment=environment,
+            rng=self._rng,
+            environment=opened,
         )
-        self.admin = AsyncAdmin(
-            place.servers, client_id=client_id, request_timeout_ms=request_timeout_ms, **place.security
+        self.admin = within(environment, AsyncAdmin)(
+            place.servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            rng=self._rng,
+            **place.security,
         )
 
     @property
@@ -82,7 +98,7 @@ class ClusterAccess:
 
     def consumer(self, topic: str, queue: int, offset: int) -> AsyncConsumer[bytes]:
         """Return a consumer of one queue, which is not started."""
-        return AsyncConsumer(
+        made: AsyncConsumer[bytes] = within(self._environment, AsyncConsumer)(
             topic,
             bootstrap_servers=self._place.servers,
             queues=[queue],
@@ -90,5 +106,7 @@ class ClusterAccess:
             max_wait_ms=_MAX_WAIT_MS,
             client_id=self._client_id,
             request_timeout_ms=self._timeout_ms,
+            rng=self._rng,
             **self._place.security,
         )
+        return made

@@ -24,7 +24,7 @@ from ledger.mirror.copies import COPIES_GROUP, topics_that_are_copies
 from ledger.mirror.copy_tally import CopyTally
 from ledger.mirror.group_offsets import GroupOffsets
 from ledger.mirror.mirror_errors import MirrorRefusedError
-from ledger.mirror.mirror_progress import MIRROR_GROUP, MirrorProgress
+from ledger.mirror.mirror_progress import MIRROR_GROUP, RUNS_GROUP, MirrorProgress
 from ledger.mirror.numbering import CopyNumbering
 from ledger.mirror.queue_copier import CopierParts, QueueCopier
 from ledger.mirror.send_window import CopyStreams
@@ -102,6 +102,7 @@ class ClusterMirror:
         name = settings.name or re.sub(r"[^A-Za-z0-9_.-]", "-", target.name)[:40] or "target"
         self._name = name
         self._progress = MirrorProgress(source.client, MIRROR_GROUP, name)
+        self._runs = MirrorProgress(source.client, RUNS_GROUP, name)
         self._copies = MirrorProgress(target.client, COPIES_GROUP, name)
         self._topics = TargetTopics(target, creates=settings.creates)
         self._streams: CopyStreams = CopyStreams(target.client.connections, target.client.routes.heard_of)
@@ -115,6 +116,7 @@ class ClusterMirror:
             self._pace,
             self._window_bytes,
             self._progress,
+            self._runs,
             self._copies,
             self._backoff,
         )
@@ -195,10 +197,11 @@ class ClusterMirror:
         first = BEHIND_THE_LAST if self._is_first_start and not goes_back else AT_THE_FIRST
         await self._copies.claim(there, dict.fromkeys(new, AT_THE_FIRST))
         starts = await self._progress.claim(topic, dict.fromkeys(new, first))
+        runs = await self._runs.claim(topic, starts)
         for queue in new:
             numbering = CopyNumbering.of(self._name, self._source.name, topic.topic_id, topic.created_ms, queue)
             target = TargetQueue(self._target.client, there, queue, numbering)
-            copier = QueueCopier(topic, target, starts[queue], self._parts, goes_back=goes_back)
+            copier = QueueCopier(topic, target, starts[queue], runs[queue], self._parts, goes_back=goes_back)
             task = asyncio.create_task(copier.run(), name=f"copies of queue {queue} of {topic.name}")
             self._copiers[topic.topic_id, queue] = (copier, task)
             task.add_done_callback(partial(self._ended, (topic.topic_id, queue)))
@@ -209,6 +212,7 @@ class ClusterMirror:
         if isinstance(error, _GONE):  # the next look finds the topic anew, if it is there
             copier, _ = self._copiers.pop(key)
             self._progress.forget(*key)
+            self._runs.forget(*key)
             self._copies.forget(copier.target.topic.topic_id, copier.target.queue)
             self.tally.lags.pop((copier.source.name, copier.target.queue), None)
             self.tally.note_trouble(str(error))

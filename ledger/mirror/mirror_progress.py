@@ -2,8 +2,9 @@
 
 The target itself says what was copied (copied_end.py). The progress at the source serves what the target cannot do:
 operators see the lag of the mirror there, the mirror finds its place again when retention has emptied the target, and a
-second mirror of the same name is noticed, because its claims fence those of the first one. The progress at the target
-marks a topic as a copy (copies.py).
+second mirror of the same name is noticed, because its claims fence those of the first one. A second progress at the
+source says where the present run of each queue began. With it, a target that has no message of the queue any more still
+knows which one is next. The progress at the target marks a topic as a copy (copies.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ledger.v1 import consumer_group_pb2
 
 # The consumer group of the progress at the source.
 MIRROR_GROUP = "ledgermq-mirror"
+# The consumer group of the offsets at which the present runs began.
+RUNS_GROUP = "ledgermq-mirror-runs"
 
 
 @dataclass(slots=True)

@@ -76,8 +76,9 @@ class CopierParts:
     pace: Callable[[int], Awaitable[None]]
     # Returns how many bytes of one queue may be in flight.
     window_bytes: Callable[[], int]
-    # What is copied, at the source and at the target.
+    # What is copied, and where the present runs began, at the source. What is copied, at the target.
     progress: MirrorProgress
+    runs: MirrorProgress
     copies: MirrorProgress
     backoff: Backoff
 
@@ -86,16 +87,18 @@ class QueueCopier:
     """Copies the queue of the topic `source` that `target` names."""
 
     def __init__(
-        self, source: RoutedTopic, target: TargetQueue, start: int, parts: CopierParts, goes_back: bool
+        self, source: RoutedTopic, target: TargetQueue, start: int, run: int, parts: CopierParts, *, goes_back: bool
     ) -> None:
-        """`start` is the offset that the source stores for this mirror. With `goes_back`, a queue of the target that
-        never had a message gets all messages of the source; without it, those from `start` on."""
+        """`start` and `run` are the offsets that the source stores for this mirror. With `goes_back`, a queue of the
+        target that never had a message gets all messages of the source; without it, those from `start` on."""
         # The offset of the source before which everything is in the target; None until the target was asked.
         self.copied: int | None = None
         self.offsets = OffsetMap()
         self.source = source
         self.target = target
         self._start = start
+        # Where the present run began, as the source stores it. No batch of a later run was sent.
+        self._run = run
         self._parts = parts
         self._goes_back = goes_back
         self._place_name = (source.name, target.queue)
@@ -132,6 +135,8 @@ class QueueCopier:
         there = (await list_offsets(parts.source.client, self.source, [queue]))[queue]
         if found is not None:
             run, offset = found.range.run, found.range.end
+            if self._run == offset:
+                run = offset  # a run was to begin here
             count = found.range.end - found.range.first
             self.offsets.add(found.range.first, count, found.target)
             parts.copies.copied(self.target.topic.topic_id, queue, found.target + count)
@@ -139,8 +144,8 @@ class QueueCopier:
             run, offset = self._known
         elif self.copied is None and self._goes_back and await self.target.still_has_its_first_message():
             run = offset = there.first_offset
-        else:
-            run = offset = max(self._start, self.copied or 0)
+        else:  # the target, which has no copy any more, says what is next if it still knows the run
+            run, offset = self._run, max(self._start, self._run, self.copied or 0)
         if offset > there.end_offset:
             raise MirrorRefusedError(
                 f"Queue {queue} of topic {self.source.name!r} at the source ends at offset {there.end_offset}, and the "
@@ -152,9 +157,17 @@ class QueueCopier:
             run = offset = there.first_offset
         if self._gap_at == offset and self._gaps > 1:
             run = offset  # the target has forgotten the producer
+        await self._begin_run(run)
         self.copied = offset
         parts.progress.copied(self.source.topic_id, queue, offset)
         return Place(run, offset)
+
+    async def _begin_run(self, run: int) -> None:
+        """Store where a new run begins, before its first batch is sent. Raises MirrorRefusedError or LedgerError."""
+        if run > self._run:
+            self._parts.runs.copied(self.source.topic_id, self.target.queue, run)
+            await self._parts.runs.store()
+            self._run = run
 
     def _skip(self, offset: int, first: int) -> None:
         lost = SkippedRange(self.source.name, self.target.queue, offset, first)

@@ -99,8 +99,10 @@ async def test_an_emptied_target_goes_on(pair: Pair) -> None:
     assert numbers((await values(pair.target, "orders"))[0]) == list(range(10, 20))
 
 
-async def test_a_killed_mirror_and_an_emptied_target_lose_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages since the last stored progress are copied again: the target no longer has their first copies."""
+async def test_a_killed_mirror_and_an_emptied_target_lose_and_repeat_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last progress was not stored, and the target no longer has the copies since then. It knows their numbers."""
     await send(pair.source, 0, 10)
     await mirrored(pair.source, pair.target, "orders")
     await send(pair.source, 10, 10)
@@ -110,7 +112,24 @@ async def test_a_killed_mirror_and_an_emptied_target_lose_nothing(pair: Pair, mo
     assert await trim(pair.target) == 20
     await send(pair.source, 20, 10)
     await mirrored(pair.source, pair.target, "orders")
-    assert numbers((await values(pair.target, "orders"))[0]) == list(range(10, 30))
+    assert numbers((await values(pair.target, "orders"))[0]) == list(range(20, 30))
+
+
+async def test_an_emptied_target_knows_what_is_next_in_a_later_run(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    await send(pair.source, 0, 10)
+    await mirrored(pair.source, pair.target, "orders")
+    await send(pair.source, 10, 10)
+    await trim(pair.source)
+    await send(pair.source, 20, 10)
+    await mirrored(pair.source, pair.target, "orders", skips_lost=True)  # begins a run at message 20
+    await send(pair.source, 30, 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(MirrorProgress, "store", _nothing)
+        await mirrored(pair.source, pair.target, "orders")
+    assert await trim(pair.target) == 30
+    await send(pair.source, 40, 10)
+    await mirrored(pair.source, pair.target, "orders")
+    assert numbers((await values(pair.target, "orders"))[0]) == list(range(40, 50))
 
 
 async def test_a_target_that_has_removed_all_copies_says_which_message_is_next(
