@@ -25,6 +25,7 @@ from chaos.sim.consumers.coordinator_truth import CoordinatorTruth
 from chaos.sim.stack.shared_truth import GROUP as SHARED_GROUP
 from chaos.sim.stack.workload_history import MessagePlace, name_of
 from ledger.batch import Batch
+from ledger.consumer_groups import is_broadcast
 from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
 from ledger.state import State
 from ledger.state.consumer_group_table import TopicQueueId
@@ -35,6 +36,7 @@ from store import EntryKind, Header
 Fail = Callable[[str, str], None]
 # The states of the nodes are compared each time the index is a multiple of this number.
 COMPARED_EVERY = 16
+_OF_PROGRESS = ("claim_queues", "acknowledge_offsets", "reset_offsets", "renew_queues")
 
 
 class StoredMessage(NamedTuple):
@@ -143,7 +145,10 @@ class ConsumptionTruth:
         shares = self.shares.setdefault(shard, SharesSeen(self._fail))
         shares.applied(command, index, state.consumption.groups)
         self.coordinators.applied(shard, index, command, state)
-        match command.WhichOneof("command"):
+        kind = command.WhichOneof("command")
+        if kind in _OF_PROGRESS and is_broadcast(getattr(command, kind).consumer_group):
+            return  # that of a mirror, which claims its queues without a coordinator
+        match kind:
             case "claim_queues":
                 for claim in command.claim_queues.queues:
                     self._claim(ConsumedQueue(command.claim_queues.consumer_group, claim.topic_id, claim.queue), claim)

@@ -310,6 +310,8 @@ _KINDS = (
               target=False, every_ms=8_000, least_nodes=2, share=0.2, files=_files("pin_leader:PinFault", STACK)),
     FaultKind("back_up", "an operator makes a backup; some backups are killed, and the next one continues", (STACK,),
               target=False, every_ms=10_000, share=0.2, files=_files("back_up:BackUp", STACK)),
+    FaultKind("mirror_topics", "an operator mirrors topics; most mirrors are killed, and the next one continues",
+              (STACK,), target=False, every_ms=10_000, share=0.15, files=_files("mirror_topics:MirrorTopics", STACK)),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

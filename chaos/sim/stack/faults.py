@@ -26,11 +26,12 @@ from chaos.sim.engine.targets import chance_of, one_of, target_of
 from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
 from chaos.sim.stack.directed.directed_fault import DirectedFault, DirectedTools
+from chaos.sim.stack.mirror_truth import MirrorTruth
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.node_part import DATA, directory_of
 from chaos.sim.stack.power import PowerFaults
 from chaos.sim.stack.roster import Rosters
-from chaos.sim.stack.workload import READER, Workload
+from chaos.sim.stack.workload import READER, ClientProcess, Workload
 from ledger.topics import TOPICS_SHARD
 from raft.core import Refusal
 from raft.errors import CutFailedError
@@ -56,6 +57,8 @@ class StackFaults:
         operator: SimOperator,
         workload: Workload,
         consumption: SimConsumption,
+        copies: MirrorTruth,
+        operators_program: Callable[[], ClientProcess],
         fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
@@ -73,7 +76,19 @@ class StackFaults:
         self._power = PowerFaults(loop, options, rosters, self._damages, happened)
         self._over = False
         tools = DirectedTools(
-            loop, network, options, rosters, operator, workload, consumption, self._power, self._damages, fail, happened
+            loop,
+            network,
+            options,
+            rosters,
+            operator,
+            workload,
+            consumption,
+            self._power,
+            self._damages,
+            copies,
+            operators_program,
+            fail,
+            happened,
         )
         # The fault kinds of this run that have a file of their own.
         self._directed: dict[str, DirectedFault] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from chaos.sim.requests.request_truth import REPLIES, REQUESTS
 from chaos.sim.stack.shared_filter import is_wanted
-from chaos.sim.stack.workload_history import DOOMED
+from chaos.sim.stack.workload_history import COPY, DOOMED
 from ledger.batch import Batch
 from ledger.client.shared.shared_message import MessageLease
 from ledger.retries import dead_letter_topic, place_before
@@ -147,7 +147,7 @@ class SharedTruth:
                 self._fail("what is dead was open and tried", f"{header} moves {place}, which is {fate}")
             else:
                 self._end(fate, "dead")
-        if not name.startswith(("%", DOOMED)) and name not in (REQUESTS, REPLIES):
+        if not name.startswith(("%", DOOMED, COPY)) and name not in (REQUESTS, REPLIES):
             queue = self._queues.setdefault((shard, header.topic_id, header.queue), [])
             queue += [
                 SharedMessageFate(key, not self.filters or is_wanted(tag, look_up_keys))

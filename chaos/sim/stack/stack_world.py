@@ -43,6 +43,7 @@ from chaos.sim.requests.sim_requests import SimRequests
 from chaos.sim.stack.cluster_operator import ClusterLimits, OperatedCluster, SimOperator
 from chaos.sim.stack.end import compare, unopened, unsettled
 from chaos.sim.stack.faults import StackFaults
+from chaos.sim.stack.mirror_truth import MirrorTruth
 from chaos.sim.stack.node import FIRST_CLIENT, START_MS, SharedParts, SimSettings, StackNode, WorkDurations
 from chaos.sim.stack.node_part import DATA, LogOfNode
 from chaos.sim.stack.pin_truth import PinTruth
@@ -74,6 +75,7 @@ SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
 # More than are ever needed at once. With fewer, the history would depend on the time of garbage collection.
 STAGED_SEGMENTS = 16
 OPERATOR = FIRST_CLIENT + 70
+OPERATORS_PROGRAM = FIRST_CLIENT + 75
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 7
 MOST_VOTERS = 6
@@ -127,6 +129,7 @@ class StackWorld:
             filters=options.shared_filters,
             is_exact=not self._is_drawn("clock_skew"),
         )
+        self.copies = MirrorTruth(self.history_of_clients, self.records.fail)
         self.windows = WindowTruth(self.records.fail, rosters.leading, is_exact=not self._is_drawn("clock_skew"))
         self.workload = Workload(
             options,
@@ -162,6 +165,8 @@ class StackWorld:
             self._make_operator(),
             self.workload,
             self.consumption,
+            self.copies,
+            partial(self._make_client, OPERATORS_PROGRAM),
             self.records.fail,
             self.happened,
         )
@@ -279,7 +284,7 @@ class StackWorld:
     def _make_client(self, number: int, credentials: SimCredentials | None = None) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
         if self.options.authentication:
-            operates = number in (OPERATOR, OPERATOR_OF_CONSUMERS)
+            operates = number in (OPERATOR, OPERATORS_PROGRAM, OPERATOR_OF_CONSUMERS)
             self._credentials[number] = credentials or (SimCredentials(OPERATING_USER) if operates else self._of_load)
         client = ClientProcess(number, life, self._environment(life, number, random))
         self._clients.append(client)
@@ -401,6 +406,7 @@ class StackWorld:
             *self.transactions.unsettled(),
             *(self.shared.unsettled() if self.options.shared_members else ()),
             *self.requests.unsettled(),
+            *self.copies.unsettled(),
         ]
 
     def _unconsumed(self) -> list[str]:
@@ -437,6 +443,7 @@ class StackWorld:
             **dict(sorted(self.shared.counts.items())),
             **dict(sorted(self.windows.counts.items())),
             **dict(sorted(self.request_truth.counts.items())),
+            **({"copied": self.copies.copied} if self.copies.is_wanted else {}),
             **(self.access.figures() if self.access is not None else {}),
         }
 
@@ -470,7 +477,9 @@ class StackWorld:
             self.transactions.committed(shard, header, bytes(body))
         if self.options.requesters:
             self.request_truth.committed(header, bytes(body))
-        if header.kind is EntryKind.BATCH and _is_of_clients(BatchHeader.parse(body)):
+        if self.copies.is_copy(header.topic_id):
+            self.copies.committed(header, bytes(body))
+        elif header.kind is EntryKind.BATCH and _is_of_clients(BatchHeader.parse(body)):
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
             if home != shard:
                 place = f"queue {header.queue} of topic {header.topic_id}"
@@ -489,6 +498,7 @@ class StackWorld:
             self.windows.applied(replica.shard, header, whole, replica.state)
         if replica.shard == TOPICS_SHARD:
             self._access_truth.applied(header, whole, replica.state)
+            self.copies.applied(replica)
 
     def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         if snapshot.index < replica.driver.applied:

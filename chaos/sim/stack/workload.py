@@ -52,6 +52,8 @@ READS_OF_ONE = 50
 LOOK_MS = 3_000
 # A producer with more messages without a result waits. This keeps the time at the end of the run short.
 MOST_OPEN = 100
+# The sizes of values. Only a few messages are sent at once with the largest, so that two calls fit in a small segment.
+VALUE_BYTES, FEW = (0, 10, 100, 700), 10
 # How many producers tag the messages of a send_many, and with which tags. Consumer groups with tags want few of these
 # messages, so nodes cut batches.
 TAGGING_PRODUCERS = 0.5
@@ -350,7 +352,8 @@ class LoadProducer:
         self._open += count
         line = self._line(key, place, count)
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
-        values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
+        sizes = VALUE_BYTES if count <= FEW else VALUE_BYTES[:-1]
+        values = [sent.name + b":" + bytes(random.choice(sizes)) for sent in messages]
         places: list[MessagePlace] = []
         error: LedgerError | None = None
         try:
@@ -401,7 +404,8 @@ class LoadProducer:
         self._calls += 1
         self._open += count
         messages = [history.send(self.process.number, topic, NO_ORDER) for _ in range(count)]
-        values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
+        sizes = VALUE_BYTES if count <= FEW else VALUE_BYTES[:-1]
+        values = [sent.name + b":" + bytes(random.choice(sizes)) for sent in messages]
         handles: list[str] = []
         error: LedgerError | None = None
         try:

@@ -18,6 +18,8 @@ Fail = Callable[[str, str], None]
 NO_ORDER = -1
 # Names of topics that a fault deletes, and that no load reads, begin with this.
 DOOMED = "doomed"
+# Names of topics that a mirror makes, and that no load reads, begin with this.
+COPY = "copy-"
 
 
 class SendOutcome(Enum):
@@ -173,8 +175,7 @@ class LoadHistory:
             self._fail("no gap, no repeat", f"consumer {consumer} received {place} instead of offset {expected}")
         self._positions[key] = place.offset + 1
         self.delivered += 1
-        queue = self._queues.get((place.topic, place.queue), [])
-        sent = queue[place.offset] if place.offset < len(queue) else None
+        sent = self.at(place)
         if sent is None:
             self._fail("delivered is committed", f"consumer {consumer} received {place}, which is not committed")
         elif sent.name != name_of(value):
@@ -199,7 +200,12 @@ class LoadHistory:
         if end > len(self._queues.get((topic, queue), [])):
             self._fail("read is committed", f"{topic}/{queue} ends at {end}, after its last committed message")
 
-    # -- the end
+    # -- called for the end and for copies
+
+    def at(self, place: MessagePlace) -> SentMessage | None:
+        """Return the message that is committed there, or None."""
+        queue = self._queues.get((place.topic, place.queue), [])
+        return queue[place.offset] if place.offset < len(queue) else None
 
     def ends(self) -> dict[tuple[str, int], int]:
         """Return, for each queue, the offset after its last committed message."""

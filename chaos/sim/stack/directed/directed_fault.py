@@ -17,10 +17,11 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.rpc_server import Handler
 from chaos.sim.stack.cluster_operator import SimOperator
 from chaos.sim.stack.damage import Damages
+from chaos.sim.stack.mirror_truth import MirrorTruth
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.power import PowerFaults
 from chaos.sim.stack.roster import Rosters
-from chaos.sim.stack.workload import Workload
+from chaos.sim.stack.workload import ClientProcess, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,9 @@ class DirectedTools:
     consumption: SimConsumption
     power: PowerFaults
     damages: Damages
+    copies: MirrorTruth
+    # Makes the process of a program that an operator starts. Each call makes a process with a life of its own.
+    operators_program: Callable[[], ClientProcess]
     # Record a violation: (invariant, what).
     fail: Callable[[str, str], None]
     # Effects that are known only after the fault.
