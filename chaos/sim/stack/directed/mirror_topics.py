@@ -26,7 +26,10 @@ TIMEOUT_MS = 10_000
 # The share of the mirrors that are killed; the others stop in order. When both happens, in seconds.
 KILLED = 0.7
 RUNS_S = (0.5, 15.0)
-AGAIN_S = 1.0
+# The share of the killed mirrors that are started again at once, and how soon. Batches may still be on their way.
+AGAIN = 0.7
+AGAIN_AFTER_S = (0.005, 0.3)
+PAUSE_S = 1.0
 
 
 class MirrorTopics(DirectedFault):
@@ -37,28 +40,32 @@ class MirrorTopics(DirectedFault):
         # The process of the mirror that runs, or None, and how many messages were copied before it.
         self._process: ClientProcess | None = None
         self._before = 0
+        self._is_over = False
         self._last = Random(f"{tools.options.seed}/the last mirror")
 
     def fire(self, event: FaultEvent, shard: int, node: StackNode) -> bool:
-        if self._process is not None or not self.tools.workload.topics:
-            return False
-        random = chance_of(event)
+        if self._process is None and self.tools.workload.topics:
+            self._start(chance_of(event))
+        return False  # counted when the mirror has copied something
+
+    def heal(self) -> None:
+        """Copy what is missing, with a mirror that nobody kills."""
+        self._is_over = True
+        if self._process is not None:
+            self._end(self._process)
+        if self.tools.copies.is_wanted:
+            process = self._begin()
+            process.life.deliver(lambda: process.life.create_task(self._run_on(process)))
+
+    def _start(self, random: Random) -> None:
+        if self._process is not None or self._is_over:
+            return
         process, seconds, is_killed = self._begin(), random.uniform(*RUNS_S), random.random() < KILLED
         process.life.deliver(
             lambda: process.life.create_task(self._run(process, random, None if is_killed else seconds))
         )
         if is_killed:
-            self.tools.loop.call_later(seconds, self._kill, process)
-        return False  # counted when the mirror has copied something
-
-    def heal(self) -> None:
-        """Copy what is missing, with a mirror that nobody kills."""
-        if not self.tools.copies.is_wanted:
-            return
-        if self._process is not None:
-            self._kill(self._process)
-        process = self._begin()
-        process.life.deliver(lambda: process.life.create_task(self._run_on(process)))
+            self.tools.loop.call_later(seconds, self._kill, process, random)
 
     def _begin(self) -> ClientProcess:
         self.tools.copies.is_wanted = True
@@ -66,11 +73,16 @@ class MirrorTopics(DirectedFault):
         self._process = self.tools.operators_program()
         return self._process
 
-    def _kill(self, process: ClientProcess) -> None:
+    def _kill(self, process: ClientProcess, random: Random) -> None:
         if self._process is process:
-            process.life.end()
-            self.tools.happened["mirror_killed"] += 1
-            self._ended()
+            self._end(process)
+            if random.random() < AGAIN:
+                self.tools.loop.call_later(random.uniform(*AGAIN_AFTER_S), self._start, random)
+
+    def _end(self, process: ClientProcess) -> None:
+        process.life.end()
+        self.tools.happened["mirror_killed"] += 1
+        self._ended()
 
     def _ended(self) -> None:
         self._process = None
@@ -84,7 +96,7 @@ class MirrorTopics(DirectedFault):
     async def _run_on(self, process: ClientProcess) -> None:
         while True:
             await self._copy(self._mirror(process, self._last), None)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(PAUSE_S)
 
     async def _copy(self, mirror: ClusterMirror, seconds: float | None) -> None:
         try:
