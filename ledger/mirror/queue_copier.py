@@ -153,6 +153,9 @@ class QueueCopier:
                 "to copy it anew, or give the mirror another --name and --prefix."
             )
         if offset < there.first_offset:
+            is_unsure = found is None and self._known is None and there.first_offset < there.end_offset
+            if is_unsure and self._gap_at != there.first_offset:
+                return Place(run, there.first_offset)  # the target answers whether it misses what is before
             self._skip(offset, there.first_offset)
             run = offset = there.first_offset
         if self._gap_at == offset and self._gaps > 1:

@@ -115,6 +115,21 @@ async def test_a_killed_mirror_and_an_emptied_target_lose_and_repeat_nothing(
     assert numbers((await values(pair.target, "orders"))[0]) == list(range(20, 30))
 
 
+async def test_an_emptied_target_and_a_trimmed_source_lose_and_repeat_nothing(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stored progress is in what the source has trimmed since then. All of that was copied, so nothing is lost."""
+    await send(pair.source, 0, 20)
+    with monkeypatch.context() as patch:
+        patch.setattr(MirrorProgress, "store", _nothing)
+        await mirrored(pair.source, pair.target, "orders")
+    assert await trim(pair.target) == 20
+    assert await trim(pair.source) == 20
+    await send(pair.source, 20, 10)
+    assert (await mirrored(pair.source, pair.target, "orders")).tally.skipped == set()
+    assert numbers((await values(pair.target, "orders"))[0]) == list(range(20, 30))
+
+
 async def test_an_emptied_target_knows_what_is_next_in_a_later_run(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     await send(pair.source, 0, 10)
     await mirrored(pair.source, pair.target, "orders")
