@@ -1,5 +1,6 @@
-"""Records the leaders of all shards over time, as the nodes report them. Every 0.1 s, a thread
-asks all nodes which shards they lead. After each change the thread writes a line to `leaders.jsonl`:
+"""Records the leaders of all shards over time, as the nodes report them. About every 0.1 s, and more seldom if the nodes
+answer slowly, a thread asks all nodes which shards they lead. After each change the thread writes a line to
+`leaders.jsonl`:
 
     {"at":NS,"leaders":{"0":[[3,7]]}}     shard -> [node, term] of every node that says that it leads, the newest
                                           term last
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +26,9 @@ from chaos.live.operator import ClusterOperator
 from chaos.live.records import read_records
 from ledger.history import now_ns
 
+# A look asks all nodes. The next look is after this time, and after ten times as long as it took.
 _EVERY_S = 0.1
+_LOOK_SHARE = 0.1
 _LATEST = 1 << 62
 
 
@@ -95,8 +99,11 @@ class LeaderWatch:
     def _run(self) -> None:
         last: dict[int, list[tuple[int, int]]] = {}
         with self._log.open("w", encoding="utf-8", buffering=1) as log:
-            while not self._stopping.wait(_EVERY_S):
+            pause_s = _EVERY_S
+            while not self._stopping.wait(pause_s):
+                asked = time.monotonic()
                 leaders = self._leaders()
+                pause_s = max(_EVERY_S, (time.monotonic() - asked) / _LOOK_SHARE)
                 if leaders != last:
                     log.write(json.dumps({"at": now_ns(), "leaders": leaders}) + "\n")
                     last = leaders

@@ -136,16 +136,27 @@ def _all_have(site: FaultSite, placement: Placement, replicas: int) -> bool:
 
 
 def _until(site: FaultSite, otherwise: str, within_s: float, is_done: Callable[[Placement], bool]) -> None:
+    """Wait until the placement `is_done`. While leaders are elected, a busy cluster may not tell its placement. Raises
+    ChaosError after `within_s` seconds."""
     begun = time.monotonic()
     while True:
         asked = time.monotonic()
-        if is_done(placement := site.members.placement()):
-            return
+        try:
+            if is_done(placement := site.members.placement()):
+                return
+            left = _left(placement)
+        except ChaosError as error:
+            left = str(error)
         answered = time.monotonic()
         if answered > begun + within_s:
-            moves = "; ".join(
-                f"shard {move.shard} from node {move.source} to node {move.to} ({move.trouble or 'no trouble'})"
-                for move in placement.moves
-            )
-            raise ChaosError(f"{otherwise}. Moves: {moves or 'none'}. Obstacles: {placement.obstacles or 'none'}")
+            raise ChaosError(f"{otherwise}. {left}")
         site.wait(max(_LOOK_AGAIN_S, (answered - asked) / _LOOK_SHARE))
+
+
+def _left(placement: Placement) -> str:
+    """Return a text about what is still to be done."""
+    moves = "; ".join(
+        f"shard {move.shard} from node {move.source} to node {move.to} ({move.trouble or 'no trouble'})"
+        for move in placement.moves
+    )
+    return f"Moves: {moves or 'none'}. Obstacles: {placement.obstacles or 'none'}"
