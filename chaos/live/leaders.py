@@ -1,5 +1,5 @@
-"""Records the leaders of all shards over time, as the nodes report them. About every 0.1 s, and more seldom if the nodes
-answer slowly, a thread asks all nodes which shards they lead. After each change the thread writes a line to
+"""Records the leaders of all shards over time, as the nodes report them. About every 0.1 s, and more seldom if the
+nodes answer slowly, a thread asks all nodes which shards they lead. After each change the thread writes a line to
 `leaders.jsonl`:
 
     {"at":NS,"leaders":{"0":[[3,7]]}}     shard -> [node, term] of every node that says that it leads, the newest
