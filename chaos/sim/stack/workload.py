@@ -52,8 +52,7 @@ READS_OF_ONE = 50
 LOOK_MS = 3_000
 # A producer with more messages without a result waits. This keeps the time at the end of the run short.
 MOST_OPEN = 100
-# The sizes of values. Only a few messages are sent at once with the largest, so that two calls fit in a small segment.
-VALUE_BYTES, FEW = (0, 10, 100, 700), 10
+VALUE_BYTES = (0, 10, 100, 700)
 # How many producers tag the messages of a send_many, and with which tags. Consumer groups with tags want few of these
 # messages, so nodes cut batches.
 TAGGING_PRODUCERS = 0.5
@@ -247,6 +246,12 @@ class Workload:
         return within(process.environment, AsyncAdmin)(self.bootstrap, request_timeout_ms=5_000, rng=self._random)
 
 
+def most_of(count: int) -> int:
+    """Return the largest size of a value in a call with so many messages. The messages of two calls fit in a batch, and
+    the batch in the smallest segment."""
+    return VALUE_BYTES[-1] if count <= 10 else VALUE_BYTES[-2]
+
+
 class LoadProducer:
     """Runs a program with an AsyncProducer, or several with equal settings, from the creation of the first topic to the
     end of the load."""
@@ -352,8 +357,7 @@ class LoadProducer:
         self._open += count
         line = self._line(key, place, count)
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
-        sizes = VALUE_BYTES if count <= FEW else VALUE_BYTES[:-1]
-        values = [sent.name + b":" + bytes(random.choice(sizes)) for sent in messages]
+        values = [sent.name + b":" + bytes(min(random.choice(VALUE_BYTES), most_of(count))) for sent in messages]
         places: list[MessagePlace] = []
         error: LedgerError | None = None
         try:
@@ -404,8 +408,7 @@ class LoadProducer:
         self._calls += 1
         self._open += count
         messages = [history.send(self.process.number, topic, NO_ORDER) for _ in range(count)]
-        sizes = VALUE_BYTES if count <= FEW else VALUE_BYTES[:-1]
-        values = [sent.name + b":" + bytes(random.choice(sizes)) for sent in messages]
+        values = [sent.name + b":" + bytes(min(random.choice(VALUE_BYTES), most_of(count))) for sent in messages]
         handles: list[str] = []
         error: LedgerError | None = None
         try:

@@ -25,6 +25,9 @@ from tests.chaos.sim.test_sim_stack import history_of, options
 
 pytestmark = pytest.mark.long
 
+# With the usual seed, the leader that is cut off is not damaged before its last committed entry.
+SEEDS = {"repair_other_chain": 6}
+
 
 def asked(world: StackWorld, kind: str, at_ms: int = 5_000, for_ms: int = 4_000) -> FaultEvent:
     return FaultEvent(at_ms, kind, (("target", "leader"), ("for_ms", for_ms), ("chance", 1)))
@@ -35,7 +38,7 @@ def asked(world: StackWorld, kind: str, at_ms: int = 5_000, for_ms: int = 4_000)
     ["mute_followers", "no_room", "clock_leap", "repair_other_chain", "half_write", "half_vote", "repair_from_lagging"],
 )
 def test_a_directed_fault_happens_and_the_cluster_keeps_its_promises(new_world: NewStackWorld, kind: str) -> None:
-    world = new_world(options(faults=(kind,)))
+    world = new_world(options(SEEDS.get(kind, 1), faults=(kind,)))
     history_of(world, asked(world, kind))
     assert world.happened[kind] == 1
 

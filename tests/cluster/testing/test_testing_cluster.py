@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -191,7 +192,8 @@ def test_nothing_outlives_the_process_of_the_tests(number: signal.Signals) -> No
         test.wait(20)
         blocking_eventually(lambda: not any(map(runs, pids)), "all nodes have ended")
         blocking_eventually(lambda: not Path(directory).exists(), "the directory is removed")
-        os.killpg(test.pid, signal.SIGKILL)  # the process that the program forked
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(test.pid, signal.SIGKILL)  # the process that the program forked, if it still runs
 
 
 def test_nodes_end_with_the_process_that_forked_them() -> None:
