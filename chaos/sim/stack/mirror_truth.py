@@ -63,7 +63,7 @@ class MirrorTruth:
         for offset, value in enumerate(Batch(body).values(), copied.first):
             sent = self._history.at(MessagePlace(topic, queue, offset))
             if sent is None or sent.name != name_of(value):
-                told = f"{value[:40]!r} is the copy of message {offset} of {topic}/{queue}, which is {sent or 'no one'}"
+                told = f"{value[:40]!r} is the copy of {topic}/{queue} at {offset}, which is {sent or 'not committed'}"
                 self._fail("a copy is the message of the source", told)
 
     def unsettled(self) -> Iterator[str]:

@@ -245,8 +245,8 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def waiting_helps(details: str | None) -> bool:
-    """Return True if a call that failed with these details of gRPC may succeed a moment later, although nobody changes
-    an address or a setting."""
+    """Return True if a call that failed with these details of gRPC may succeed a moment later with the same address and
+    the same settings."""
     return not any(sign in (details or "") for sign in _WAITING_DOES_NOT_HELP)
 
 

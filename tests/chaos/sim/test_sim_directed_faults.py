@@ -25,7 +25,7 @@ from tests.chaos.sim.test_sim_stack import history_of, options
 
 pytestmark = pytest.mark.long
 
-# With the usual seed, the leader that is cut off is not damaged before its last committed entry.
+# With the usual seed, this fault finds no leader whose log it can damage.
 SEEDS = {"repair_other_chain": 6}
 
 

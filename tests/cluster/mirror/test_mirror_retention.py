@@ -99,6 +99,13 @@ async def test_an_emptied_target_goes_on(pair: Pair) -> None:
     assert numbers((await values(pair.target, "orders"))[0]) == list(range(10, 20))
 
 
+async def mirrored_and_killed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy all messages, and store no progress, as a mirror that is killed then."""
+    with monkeypatch.context() as patch:
+        patch.setattr(MirrorProgress, "store", _nothing)
+        await mirrored(pair.source, pair.target, "orders")
+
+
 async def test_a_killed_mirror_and_an_emptied_target_lose_and_repeat_nothing(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,9 +113,7 @@ async def test_a_killed_mirror_and_an_emptied_target_lose_and_repeat_nothing(
     await send(pair.source, 0, 10)
     await mirrored(pair.source, pair.target, "orders")
     await send(pair.source, 10, 10)
-    with monkeypatch.context() as patch:
-        patch.setattr(MirrorProgress, "store", _nothing)
-        await mirrored(pair.source, pair.target, "orders")
+    await mirrored_and_killed(pair, monkeypatch)
     assert await trim(pair.target) == 20
     await send(pair.source, 20, 10)
     await mirrored(pair.source, pair.target, "orders")
@@ -120,9 +125,7 @@ async def test_an_emptied_target_and_a_trimmed_source_lose_and_repeat_nothing(
 ) -> None:
     """The stored progress is in what the source has trimmed since then. All of that was copied, so nothing is lost."""
     await send(pair.source, 0, 20)
-    with monkeypatch.context() as patch:
-        patch.setattr(MirrorProgress, "store", _nothing)
-        await mirrored(pair.source, pair.target, "orders")
+    await mirrored_and_killed(pair, monkeypatch)
     assert await trim(pair.target) == 20
     assert await trim(pair.source) == 20
     await send(pair.source, 20, 10)
@@ -138,9 +141,7 @@ async def test_an_emptied_target_knows_what_is_next_in_a_later_run(pair: Pair, m
     await send(pair.source, 20, 10)
     await mirrored(pair.source, pair.target, "orders", skips_lost=True)  # begins a run at message 20
     await send(pair.source, 30, 10)
-    with monkeypatch.context() as patch:
-        patch.setattr(MirrorProgress, "store", _nothing)
-        await mirrored(pair.source, pair.target, "orders")
+    await mirrored_and_killed(pair, monkeypatch)
     assert await trim(pair.target) == 30
     await send(pair.source, 40, 10)
     await mirrored(pair.source, pair.target, "orders")

@@ -111,7 +111,7 @@ async def test_a_new_client_asks_again_when_the_nodes_are_busy_or_starting() -> 
     ],
 )
 async def test_a_new_client_gives_up(within_s: float, details: str, asked: int) -> None:
-    """Its time is over, or waiting does not help: then the user is told at once."""
+    """The client raises the error at once if its time is over, or if waiting does not help."""
     node = StartingNode(100, details)
     routes = routes_of(FakeConnections(good=node), "good:1")
     with pytest.raises(UnavailableError, match="None of the nodes answers: good:1"):

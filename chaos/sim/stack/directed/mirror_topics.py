@@ -49,7 +49,7 @@ class MirrorTopics(DirectedFault):
         return False  # counted when the mirror has copied something
 
     def heal(self) -> None:
-        """Copy what is missing, with a mirror that nobody kills."""
+        """Copy what is missing, with a mirror that is not killed."""
         self._is_over = True
         if self._process is not None:
             self._end(self._process)
