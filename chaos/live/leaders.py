@@ -22,13 +22,11 @@ from pydantic import Field
 
 from chaos.live.checker.cluster import LeaderClaim
 from chaos.live.hosts.environment import NodeEnvironment
+from chaos.live.looks import pause_after
 from chaos.live.operator import ClusterOperator
 from chaos.live.records import read_records
 from ledger.history import now_ns
 
-# A look asks all nodes. The next look is after this time, and after ten times as long as it took.
-_EVERY_S = 0.1
-_LOOK_SHARE = 0.1
 _LATEST = 1 << 62
 
 
@@ -99,11 +97,11 @@ class LeaderWatch:
     def _run(self) -> None:
         last: dict[int, list[tuple[int, int]]] = {}
         with self._log.open("w", encoding="utf-8", buffering=1) as log:
-            pause_s = _EVERY_S
+            pause_s = pause_after(0)
             while not self._stopping.wait(pause_s):
                 asked = time.monotonic()
                 leaders = self._leaders()
-                pause_s = max(_EVERY_S, (time.monotonic() - asked) / _LOOK_SHARE)
+                pause_s = pause_after(time.monotonic() - asked)
                 if leaders != last:
                     log.write(json.dumps({"at": now_ns(), "leaders": leaders}) + "\n")
                     last = leaders

@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 
 from chaos.errors import ChaosError
 from chaos.live.faults.fault import Fault, FaultSite, NoEvidenceError
+from chaos.live.looks import pause_after
 from ledger.client.placement_records import Placement
 from ledger.words import counted
 
-# A look asks the leaders of all shards. The next look is after this time, and after ten times as long as it took.
-_LOOK_AGAIN_S = 0.1
-_LOOK_SHARE = 0.1
 # The moves begin within this time.
 _BEGIN_S = 30.0
 # The leader of shard 0 is killed at most so long after the first move was seen, and started again so long after that.
@@ -150,7 +148,7 @@ def _until(site: FaultSite, otherwise: str, within_s: float, is_done: Callable[[
         answered = time.monotonic()
         if answered > begun + within_s:
             raise ChaosError(f"{otherwise}. {left}")
-        site.wait(max(_LOOK_AGAIN_S, (answered - asked) / _LOOK_SHARE))
+        site.wait(pause_after(answered - asked))
 
 
 def _left(placement: Placement) -> str:

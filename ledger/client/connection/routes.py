@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -42,6 +43,16 @@ _OTHERS_SECONDS = 0.1
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """Why a node gave no routes. `may_pass` is True if the node may give them a moment later. `refusal` is the error of
+    a node that refuses this client."""
+
+    said: str
+    may_pass: bool
+    refusal: LedgerError | None = None
+
+
 class Routes:
     """The route table, and a task that keeps it up to date.
 
@@ -56,8 +67,6 @@ class Routes:
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
-        # Whether a node that did not answer the last requests may answer soon.
-        self._waiting_helps = False
         # In the order of their start. A dict, because a set has no order.
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -75,15 +84,11 @@ class Routes:
         """
         loop = asyncio.get_running_loop()
         deadline, failures = loop.time() + min(within_s, _START_SECONDS), 0
-        while True:
-            try:
-                await self.refresh()
-                break
-            except UnavailableError:
-                failures += 1
-                wait_s = self._backoff.wait_ms(failures) / 1000
-                if not self._waiting_helps or loop.time() + wait_s >= deadline:
-                    raise
+        while troubles := await self._ask_nodes():
+            failures += 1
+            wait_s = self._backoff.wait_ms(failures) / 1000
+            if not any(trouble.may_pass for trouble in troubles) or loop.time() + wait_s >= deadline:
+                raise _error_of(troubles)
             await asyncio.sleep(wait_s)
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_OTHERS_SECONDS)
@@ -104,32 +109,8 @@ class Routes:
 
         Raises UnavailableError if no node answers, and AuthenticationError if nodes refuse this client.
         """
-        failures: list[str] = []
-        refusal: LedgerError | None = None
-        addresses = self.table.addresses()
-        asked = list(addresses)
-        self._waiting_helps = False
-        for _ in range(_ROUNDS):
-            for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
-                trouble = await one
-                if isinstance(trouble, LedgerError):
-                    refusal, trouble = trouble, str(trouble)
-                if trouble:
-                    failures.append(trouble)
-                elif not self.table.in_doubt:
-                    return
-            # If only name servers have answered, ask the nodes that they named.
-            addresses = tuple(address for address in self.table.addresses() if address not in asked)
-            if len(failures) < len(asked) or not addresses:
-                break
-            asked += addresses
-        if refusal is not None and len(failures) == len(asked):
-            raise refusal
-        if len(failures) == len(asked):
-            raise UnavailableError(
-                f"None of the nodes answers: {'; '.join(sorted(failures))}. "
-                "Check that the cluster runs and that the addresses are right."
-            )
+        if troubles := await self._ask_nodes():
+            raise _error_of(troubles)
 
     async def refresh_all(self) -> None:
         """Ask all nodes for routes, and wait until each node has answered or failed. Each node reports its own
@@ -168,29 +149,45 @@ class Routes:
             for callback in list(self.on_topic_change):
                 callback(name)
 
-    async def _ask(self, address: str) -> str | LedgerError:
-        """Ask one node for routes, and update the table from its answer. Return "" if the node answered, the error if
-        the node refuses this client, and otherwise the address and what went wrong.
+    async def _ask_nodes(self) -> list[_Trouble]:
+        """Ask all nodes for routes, and update the table from their answers. If no node answers, return what went wrong
+        at each node. Otherwise return an empty list."""
+        troubles: list[_Trouble] = []
+        addresses = self.table.addresses()
+        asked = list(addresses)
+        for _ in range(_ROUNDS):
+            for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
+                if trouble := await one:
+                    troubles.append(trouble)
+                elif not self.table.in_doubt:
+                    return []
+            # If only name servers have answered, ask the nodes that they named.
+            addresses = tuple(address for address in self.table.addresses() if address not in asked)
+            if len(troubles) < len(asked) or not addresses:
+                break
+            asked += addresses
+        return troubles if len(troubles) == len(asked) else []
 
-        Nobody may wait for this answer any more, so it is no exception."""
+    async def _ask(self, address: str) -> _Trouble | None:
+        """Ask one node for routes, and update the table from its answer. Return what went wrong, or None if the node
+        answered.
+
+        Nobody may wait for this answer any more, so the trouble is no exception."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
             )
         except LedgerError as error:  # the node refused the proof of this client
-            self._waiting_helps |= isinstance(error, UnavailableError)
-            return error
+            return _Trouble(str(error), may_pass=isinstance(error, UnavailableError), refusal=error)
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
-                return failure(address, error)
-            self._waiting_helps |= waiting_helps(error.details())
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                return f"{address} (no answer within {_ANSWER_SECONDS:g} s)"
-            if is_http_port(error.details()):
-                return f"{address} ({HTTP_PORT})"
-            return f"{address} ({(error.details() or error.code().name).rsplit(': ', 1)[-1]})"
+                refusal = failure(address, error)
+                return _Trouble(str(refusal), may_pass=False, refusal=refusal)
+            return _Trouble(f"{address} ({_reason(error)})", may_pass=waiting_helps(error.details()))
         self.learn(response, address=address)  # a node that is still starting reports at least the nodes
-        return f"{address} (a name server, which does not tell topics)" if response.nodes_only else ""
+        if response.nodes_only:
+            return _Trouble(f"{address} (a name server, which does not tell topics)", may_pass=False)
+        return None
 
     async def _keep(self) -> None:
         loop, pace = asyncio.get_running_loop(), RefreshPace(self._backoff)
@@ -217,6 +214,27 @@ class Routes:
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
+
+
+def _reason(error: grpc.aio.AioRpcError) -> str:
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return f"no answer within {_ANSWER_SECONDS:g} s"
+    if is_http_port(error.details()):
+        return HTTP_PORT
+    return (error.details() or error.code().name).rsplit(": ", 1)[-1]
+
+
+def _error_of(troubles: list[_Trouble]) -> LedgerError:
+    """Return the error for a client that no node gave routes: the last refusal if a node refused the client."""
+    refusals = [trouble.refusal for trouble in troubles if trouble.refusal is not None]
+    return (
+        refusals[-1]
+        if refusals
+        else UnavailableError(
+            f"None of the nodes answers: {'; '.join(sorted(trouble.said for trouble in troubles))}. "
+            "Check that the cluster runs and that the addresses are right."
+        )
+    )
 
 
 def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str], address: str) -> Said:
