@@ -243,6 +243,7 @@ class QueueCopier:
         tally.newest_ms[self._place_name] = copy.append_time_ms
         self._parts.copies.copied(self.target.topic.topic_id, self.target.queue, answer.base_offset + copy.count)
         self.copied = copy.source + copy.count
+        self._known = None  # the target has more now
         self._parts.progress.copied(self.source.topic_id, self.target.queue, self.copied)
 
     def _note_failure(self, window: SendWindow, run: int) -> None:
