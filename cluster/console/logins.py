@@ -19,6 +19,7 @@ import hmac
 import ipaddress
 import secrets
 from collections import OrderedDict
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,6 +35,7 @@ PROOF_FIELD = "proof"
 MAX_COOKIE_CHARACTERS = 512
 # The logouts that a node remembers.
 MAX_ENDED = 10_000
+_ENDED = "This login has ended: log in again."
 
 
 class ConsoleAccess(Protocol):
@@ -58,18 +60,23 @@ class Visitor:
     # What each form must carry.
     proof: str
     access: ConsoleAccess | None
+    # The proofs of the logins that were ended at this node.
+    ended: Container[str] = ()
 
     @property
     def name(self) -> str:
         return "" if self.access is None else self.caller.user
 
     def may(self, action: Action, resource: Resource = CLUSTER) -> bool:
-        """Return whether the user has a right. Pages leave out what the user may not do."""
+        """Return whether the user has a right. Pages leave out what the user may not do. Raises AuthenticationError if
+        the login has ended, also since the request began."""
+        self._check_login()
         return self.access is None or self.access.may(self.caller, action, resource)
 
     def may_somewhere(self, action: Action, kind: Kind) -> bool:
         """Return whether the user has the right on some resource of this kind, such as topics whose names begin with
-        "orders-"."""
+        "orders-". Raises as `may`."""
+        self._check_login()
         return self.access is None or self.access.may_somewhere(self.caller, action, kind)
 
     def may_on_topic(self, action: Action, topic: str) -> bool:
@@ -77,6 +84,10 @@ class Visitor:
 
     def may_on_group(self, action: Action, group: str) -> bool:
         return self.may(action, Resource("group", group))
+
+    def _check_login(self) -> None:
+        if self.proof in self.ended:
+            raise AuthenticationError(_ENDED)
 
 
 class Logins:
@@ -107,9 +118,10 @@ class Logins:
         token = request.cookies.get(COOKIE, "")
         if not token or len(token) > MAX_COOKIE_CHARACTERS or not token.isascii():
             raise AuthenticationError("Log in to use the console.")
-        if proof_of(token) in self._ended:
-            raise AuthenticationError("This login has ended: log in again.")
-        return Visitor(self._access.prove(token), token, proof_of(token), self._access)
+        proof = proof_of(token)
+        if proof in self._ended:
+            raise AuthenticationError(_ENDED)
+        return Visitor(self._access.prove(token), token, proof, self._access, self._ended)
 
 
 def proof_of(token: str) -> str:

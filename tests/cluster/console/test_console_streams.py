@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from cluster.console import watch, watched
 from cluster.console.clients import ConsoleAdmin
 from cluster.console.live import EventStream, send_news
+from cluster.console.logins import COOKIE, Logins
 from cluster.console.lookout import Lookouts
 from cluster.console.watch import MAX_WATCHES, Watches
-from ledger.errors import PermissionDeniedError, UnavailableError
+from ledger.broker.access.callers import ANYBODY
+from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
 
 
 class Waiting:
@@ -45,6 +50,16 @@ async def test_a_right_that_ends_during_the_wait_ends_the_stream() -> None:
     with pytest.raises(PermissionDeniedError):
         await sending
     assert rendered == 0
+
+
+async def test_a_login_that_ends_in_another_tab_ends_the_stream() -> None:
+    access: Any = SimpleNamespace(prove=lambda token: ANYBODY, may=lambda caller, action, resource: True)
+    logins, request = Logins(access), make_mocked_request("GET", "/", headers={"Cookie": f"{COOKIE}=a-token"})
+    visitor = logins.visitor(request)
+    assert visitor.may("describe")
+    logins.end(visitor)
+    with pytest.raises(AuthenticationError):
+        visitor.may("describe")
 
 
 async def no_admin(token: str) -> ConsoleAdmin:
