@@ -174,7 +174,7 @@ _addresses_option: Callable[[Command], Command] = click.option(
     envvar=BOOTSTRAP_VARIABLE,
     callback=_find_cluster,
     help="Addresses of one or more nodes, or of name servers.  "
-    f"[default: ${BOOTSTRAP_VARIABLE}, or the local cluster of this directory]",
+    f"[default: ${BOOTSTRAP_VARIABLE}, the profile, or the local cluster of this directory]",
 )
 
 
