@@ -1,5 +1,41 @@
 """The package `ledger` is the message queue on top of Raft: batches, replicated state, broker, clients, name servers,
-validation and the Spark connector.
+the RocketMQ front, mirrors, backups, validation and the Spark connector.
+
+This package contains, in reading order:
+
+    topics.py            the rules for names, types and numbers of queues of topics
+    consumer_groups.py   the rules for names and numbers of consumer groups and members
+    retries.py           retry topics and dead letters: names, headers and delays
+    shared.py            the limits of shared groups
+    timed.py             messages with delivery times: their topic, limits and handles
+    transactions.py      transactions: their topic, limits and ids
+    limits.py            the limits on headers and look-up keys
+    holds.py             the rules for names and durations of holds
+    errors.py            the errors that a client or a broker can raise, with their codes
+    hashing.py           the hashes of keys, tags and message ids, which are stored on disk
+    codec.py             compresses and decompresses the payload of a batch
+    batch/               batches as bytes: how they are encoded, checked and decoded
+    filters/             the conditions by which shared groups select messages
+    state/               the replicated state of a shard
+    access/              users, their rules, and the proof of a password
+    broker/              the part of a node that serves clients
+    client/              the clients: producer, consumers and admin client
+    produce_wire.py      produce requests as bytes, with one copy of each batch
+    wire_field.py        the head of a protobuf field of bytes
+    local_socket.py      the Unix socket by which administrators on a node's machine call the node
+    slow_request.py      the record of a slow request, which brokers make and clients read
+    message_trace.py     the life of one message, which brokers find and clients read
+    nameserver/          the name server, which tells clients where the nodes are
+    rocketmq/            the RocketMQ front, and the mirror of RocketMQ servers
+    mirror/              the mirror, which copies topics from another cluster
+    backup/              backups of a cluster, and how they are restored
+    history.py           the file of what clients did and were told
+    history_fields.py    checks the values of one line of this file
+    validation/          judges the replicas of shards, from the bytes of their logs
+    spark/               the Spark sources, the sink and the validation on Spark
+    report/              the pages and tables of reports
+    words.py             words for numbers and entries in sentences
+    version.py           the version of ledgermq
 
 Programs import the clients from `ledgermq`. The names that version 0.1 exported from `ledger` still work and give a
 DeprecationWarning.

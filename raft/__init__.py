@@ -17,6 +17,8 @@ The following steps drive a replica of a shard. `cluster/node/replica/builder.py
    Call `driver.stop()` before the log is closed.
 
 Reading order: core/, driver.py (the order of duties), driver_settings.py, interfaces.py, proposals.py, reads.py,
-log_writer.py, received_range.py, applier.py, bulk_sender.py, log_start.py, snapshot_installation.py, snapshot_piece.py,
-configuration_entry.py, ranges.py, held_up.py, errors.py, transport/.
+log_writer.py, entry_times.py (when this replica wrote, committed and applied its last entries), index_times.py (the
+steps that entry_times.py remembers), received_range.py, forks.py (divergences that the core cannot see), applier.py,
+bulk_sender.py, log_start.py, snapshot_installation.py, snapshot_piece.py, configuration_entry.py, ranges.py,
+held_up.py, cluster_clock.py (the clock by which a leader dates entries), errors.py, transport/.
 """

@@ -1,16 +1,17 @@
 """A batch contains 1 to 65,535 messages of one queue. The producer encodes the batch once, and the log stores it
 unchanged.
 
-    header.py   the fixed header and the hash columns, from which a broker stores and finds messages
-    timed.py    the columns of messages with delivery times, in front of the payload
-    columns.py  the payload, in Arrow's layout
-    strings.py  columns of byte strings as numpy arrays, for tables
-    encode.py   the producer encodes messages as bytes
-    check.py    the broker checks a batch before it appends it
-    decode.py   the consumer decodes bytes to messages
-    firing.py   the broker makes the batches that deliver or copy waiting messages
+    header.py        the fixed header and the hash columns, from which a broker stores and finds messages
+    timed.py         the columns of messages with delivery times, in front of the payload
+    columns.py       the payload, in Arrow's layout
+    strings.py       columns of byte strings as numpy arrays, for tables
+    encode.py        the producer encodes messages as bytes
+    check.py         the broker checks a batch before it appends it
+    decode.py        the consumer decodes bytes to messages
+    firing.py        the broker makes the batches that deliver or copy waiting messages
     transactions.py  the columns of batches of transactions, and the batches that brokers make of half batches
-    cut.py      the broker makes a batch of some messages of a stored batch
+    cut.py           the broker makes a batch of some messages of a stored batch
+    rest.py          encodes a part of a batch again, without the messages that a broker has already
 """
 
 from __future__ import annotations

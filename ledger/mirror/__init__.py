@@ -15,5 +15,6 @@ The modules, in reading order:
     group_offsets.py    moves the offsets of consumer groups to the target
     cluster_access.py   the connections to one cluster
     copy_tally.py       counts what was copied
+    mirror_errors.py    the error that says why a mirror stops
     cluster_mirror.py   connects the parts
 """

@@ -18,6 +18,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     incoming_message.py  a message of the cluster becomes one for a client
     headers.py           what the cluster keeps of a message beside its key, tag and properties
     sending.py           sends, transactions and recalls
+    gathering.py         lets requests of many clients begin together, so that they share entries of the log
     groups.py            consumer groups, which begin when a consumer names them
     filters.py           what a consumer wants of a topic
     members.py           the streams by which the front receives and changes leases

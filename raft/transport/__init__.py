@@ -9,6 +9,7 @@ This package contains, in reading order:
     secret_file.py       who can read a file with a secret
     watched_file.py      a file of secrets that is read again when it changes
     proof_slots.py       the bound on proofs in progress
+    admission.py         the check that a proven caller is still a member
     rare_log.py          at most one line a minute about what callers can cause without end
     refused_messages.py  counts and logs the messages that the core refuses
     wire.py              the core's messages as protobuf, and back

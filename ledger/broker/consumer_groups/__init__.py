@@ -8,6 +8,7 @@ This package contains, in reading order:
     assignment.py           the strategies; balance.py deals queues evenly with few moves
     assignment_waiters.py   members that wait for their next assignment
     claims.py               claims of queues, and moves of messages to retry topics and dead letters
+    moved_batch.py          makes the copy of a message for a retry topic or the dead letters
     acknowledgements.py     acknowledged offsets, collected into few log entries
     consumed_offsets.py     checks where a consumer group may start
     delays.py               messages of retry topics that wait for their time

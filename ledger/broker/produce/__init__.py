@@ -1,6 +1,13 @@
-"""The module produce_decisions.py decides whether a batch of a producer is appended. The module timed_admission.py
-decides whether its messages may wait for delivery times, within the limits of timed_limits.py. The module
-column_levels.py decides whether the shard's feature level allows the columns of a batch. The module type_admission.py
-decides whether the type of the topic allows the messages. The module id_admission.py decides
-whether their message ids are new. The module proposals.py has the proposals that wait for their
-commit."""
+"""Decides on the leader whether a batch of a producer is appended.
+
+This package contains, in reading order:
+
+    produce_decisions.py      appends a batch, repeats an earlier result, or refuses the batch: read this first
+    column_levels.py          whether the shard's feature level allows the columns of a batch
+    type_admission.py         whether the type of the topic allows the messages
+    id_admission.py           whether the message ids are new
+    timed_limits.py           the limits of messages with delivery times
+    timed_admission.py        whether messages may wait for their delivery times
+    transaction_admission.py  whether a batch may wait for the end of a transaction
+    proposals.py              the proposals that wait for their commit
+"""
