@@ -5,6 +5,7 @@ message systems. To measure a single running cluster, use the command `ledgermq 
     run_features.py   delivery times, transactions and shared groups: each figure and its target, as one table
     run_growing.py    connections, queues, shards and the log grow: costs and plots (growing/)
     run_peers.py      ledgermq and other message brokers on the same machine (peers/)
+    rocketmq/         ledgermq and Apache RocketMQ under the same RocketMQ clients (rocketmq/run.py)
     store/            the store alone
     node/             single nodes
     clients/          consumer groups, rebalances, Spark

@@ -2,10 +2,12 @@
 
 `bench.run_growing` runs the parts and writes one page. Reading order of the modules:
 
-    curve         the points of one growing quantity, their slopes, and cliffs
-    connections   open connections of clients; `hold` opens them in a process of its own
-    queues        queues of one shard
-    shards        shards, on three and on nine nodes
-    logs          the length of the log, with `holes` that keep the disk small
-    plots, page   the page of results
+    scale.py              how far each quantity grows
+    curve.py              the points of one growing quantity, their slopes, and cliffs
+    load.py               the load that each part runs at each size, and the figures of the nodes
+    connections.py        open connections of clients; hold.py opens them in a process of its own
+    queues.py             queues of one shard
+    shards.py             shards, on three and on nine nodes
+    logs.py               the length of the log, with holes that keep the disk small (holes.py)
+    plots.py, page.py     the page of results
 """

@@ -1,16 +1,18 @@
 """Implements the command line `ledgermq`: the list of its commands, and the handling of failures.
 
-    __init__.py   `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
-    options.py    options that several commands share: --bootstrap, --format, --shard, --data
-    output.py     tables, JSON and sentences for the terminal
-    failure.py    which errors are printed as one sentence
-    question.py   asks the user before data is deleted
-    progress_line.py  a line of progress on a terminal
-    stopping.py   ends a command on Ctrl-C and on SIGTERM
-    completion.py completes commands and names in a shell
+    __init__.py         `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
+    options.py          options that several commands share: --bootstrap, --format, --shard, --data
+    output.py           tables, JSON and sentences for the terminal
+    failure.py          which errors are printed as one sentence
+    question.py         asks the user before data is deleted
+    progress_line.py    a line of progress on a terminal
+    metrics_file.py     the option --metrics-file: a command writes its metrics into a file
+    stopping.py         ends a command on Ctrl-C and on SIGTERM
+    completion.py       completes commands and names in a shell
+    completed_names.py  the names of topics and consumer groups that a shell offers
 
-Each of the folders backup/, cluster/, doctor/, debug/, topics/, groups/, messages/, mirror/, rocketmq/, log/,
-validation/, servers/, local/ and bench/ contains the commands for one kind of object, for example topics.
+Each of the folders backup/, cluster/, doctor/, debug/, topics/, groups/, messages/, mirror/, rocketmq/, security/,
+log/, validation/, servers/, local/ and bench/ contains the commands for one kind of object, for example topics.
 
 To add a command to an existing click group such as `ledgermq topic`, write a function with `@topic.command()` in the
 module of that click group. To add a command directly to `ledgermq`, write a click command in a module of a subfolder

@@ -12,5 +12,6 @@ Read the modules of this package in this order:
     node_faults.py        carries out faults of nodes and disks
     faults/               fault kinds that have a promise of their own
     append_times.py       checks the append times of entries
+    suspicions.py         an account of what nodes lost at power cuts, and of what leaders may count
     membership.py         transfers leadership and changes members
 """

@@ -11,6 +11,7 @@ This package contains, in reading order:
     placement_metrics.py     moves of replicas, and pinned leaders
     timed_metrics.py         messages that wait for their delivery times
     transaction_metrics.py   transactions
+    slow_metrics.py          slow requests
     rocketmq_metrics.py      RocketMQ's clients
     catalogue.py             all of them
     document.py              writes docs/METRICS.md

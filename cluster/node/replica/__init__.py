@@ -11,6 +11,8 @@ This package contains, in reading order:
     upkeep.py          the regular work: checkpoints, retention, scrub
     checkpoints.py     writes checkpoints, from which the next start continues
     retention.py       watches the disk and removes old segments
+    room_watch.py      whether the disk has room for new data of the shard
     health.py          whether clients should use the replica; stall.py: detects a slow disk
     removal.py         detects that this node was removed from the shard
+    discarding.py      deletes the replicas of this node that were removed from their shards
 """
