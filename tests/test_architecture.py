@@ -1,10 +1,11 @@
-"""Tests the import rules of the packages by reading the sources, and that generated code is up to date."""
+"""Tests the import rules and the maps of the packages by reading the sources, and that generated code is up to date."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -301,3 +302,30 @@ def loggers(path: Path) -> Iterator[str]:
                 yield name
             case ast.Call(func=ast.Attribute(attr="getLogger")) if path != ROOT / "cluster/node/process/logs.py":
                 yield ""
+
+
+def test_the_map_of_a_package_names_all_its_modules() -> None:
+    """A docstring that names at least three modules of its package is a map. A reader relies on it to be complete."""
+    packages = [path.parent for path in sources(*PARTS[:-1], "bench") if path.name == "__init__.py"]
+    maps = [package for package in packages if len(named_modules(package)) >= 3]
+    assert len(maps) > 90
+    missing = [
+        f"{name} is missing: add a line for it to the docstring of {package.relative_to(ROOT)}"
+        for package in maps
+        for name in sorted(modules_of(package) - named_modules(package))
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def modules_of(package: Path) -> set[str]:
+    """Return the modules (`name.py`) and subpackages (`name/`) of a package, without generated ones."""
+    modules = {path.name for path in package.glob("*.py") if not path.stem.endswith(("_pb2", "_pb2_grpc"))}
+    folders = {path.parent for path in package.glob("*/__init__.py")}
+    subpackages = {f"{folder.name}/" for folder in folders if not any(folder.glob("*_pb2.py"))}
+    return modules - {"__init__.py", "__main__.py"} | subpackages
+
+
+def named_modules(package: Path) -> set[str]:
+    """Return those of a package's modules and subpackages that its docstring names."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return {name for name in modules_of(package) if re.search(rf"(?<![\w/]){re.escape(name)}", docstring)}

@@ -18,6 +18,7 @@ This package contains, in reading order:
     report/       the HTML page of a run
     operator.py   the requests that an operator makes to the cluster
     leaders.py    records which node leads
+    looks.py      how often a program of a run looks at the cluster
     campaign.py   many runs with one summary
     command.py    `ledgermq chaos`
     progress.py   shows how a run proceeds
