@@ -1,4 +1,4 @@
-"""Reads the processor time and the private memory of a process on this machine, as Linux counts them.
+"""Reads the processor time, the sleeps and the private memory of a process on this machine, as Linux counts them.
 
 Private memory does not include mapped files, because their pages belong to the page cache. The functions of this
 module raise OSError if there is no such process.
@@ -17,6 +17,15 @@ def cpu_s(pid: Pid) -> float:
     """Return the processor time in seconds that the process has used in user mode and in system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def sleeps(pid: int) -> int:
+    """Return how often the main thread of the process has gone to sleep: of a node or an asyncio client, the turns of
+    its event loop after which it had nothing to do."""
+    for line in Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines():
+        if line.startswith("voluntary_ctxt_switches:"):
+            return int(line.split()[1])
+    return 0  # the process has ended and is a zombie
 
 
 def private_bytes(pid: Pid = "self") -> int:

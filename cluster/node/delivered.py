@@ -12,16 +12,22 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Received:
-    """The requests of one connection, and their bytes."""
+    """A number of requests, and their bytes."""
 
     requests: int = 0
     bytes: int = 0
+
+    def add(self, size: int) -> None:
+        self.requests += 1
+        self.bytes += size
 
 
 class Delivered:
     """What the methods of one server got. A connection has the name that gRPC gives it: "ipv4:127.0.0.1:40000"."""
 
     def __init__(self) -> None:
+        # From all connections since the start.
+        self.total = Received()
         self._of: dict[str, Received] = {}
         # The connections that the last `keep` did not name. The next `keep` forgets them.
         self._absent: set[str] = set()
@@ -30,8 +36,8 @@ class Delivered:
         received = self._of.get(peer)
         if received is None:
             received = self._of[peer] = Received()
-        received.requests += 1
-        received.bytes += size
+        received.add(size)
+        self.total.add(size)
 
     def of(self, peer: str) -> Received:
         return self._of.get(peer) or Received()

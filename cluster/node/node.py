@@ -27,6 +27,7 @@ from cluster.node.metrics.node_metrics import Meters
 from cluster.node.metrics.placement_metrics import PlacementCollector
 from cluster.node.metrics.raft_metrics import RaftCollector
 from cluster.node.metrics.readiness_metrics import ReadinessCollector
+from cluster.node.metrics.request_metrics import RequestCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
 from cluster.node.metrics.slow_metrics import SlowRequestCollector
 from cluster.node.metrics.timed_metrics import TimedCollector
@@ -209,6 +210,7 @@ class Node:
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         # What the methods of the gRPC port got.
         self._delivered = Delivered()
+        self._registry.register(RequestCollector(self._delivered.total))
         self._server = aio.server(
             interceptors=[RequestGuard(self._access.guard.admit, self._delivered, slow=slow), self._access.guard],
             options=server_options(

@@ -10,6 +10,7 @@ from cluster.node.metrics.node_metrics import LOG_EVENTS, OF_THE_NODE, TIMED_EVE
 from cluster.node.metrics.placement_metrics import PLACEMENT
 from cluster.node.metrics.raft_metrics import RAFT
 from cluster.node.metrics.readiness_metrics import READINESS
+from cluster.node.metrics.request_metrics import REQUEST_METRICS
 from cluster.node.metrics.rocketmq_metrics import ROCKETMQ
 from cluster.node.metrics.shared_metrics import SHARED
 from cluster.node.metrics.slow_metrics import SLOW
@@ -38,7 +39,7 @@ class MetricChapter:
 
 CHAPTERS = (
     MetricChapter("Node", "", (*READINESS, *OF_THE_NODE)),
-    MetricChapter("Traffic", "", (*TRAFFIC, *SLOW)),
+    MetricChapter("Traffic", "", (*TRAFFIC, *REQUEST_METRICS, *SLOW)),
     MetricChapter("Shards and their logs", "", (*RAFT, *LOG_EVENTS)),
     MetricChapter("Placement of replicas", "", PLACEMENT),
     MetricChapter("Consumer groups", "A node reports the shards that it leads.", CONSUMPTION),

@@ -77,6 +77,8 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
         assert each["ledgermq_raft_suspect"] == each["ledgermq_raft_losses_accepted_total"] == 0
         assert (each["ledgermq_raft_members"], each["ledgermq_raft_learners"]) == (3, 0)
         assert each["ledgermq_raft_role"] == 1
+        assert each["ledgermq_grpc_requests_total"] >= 3  # entries and heartbeats, or their acknowledgements
+        assert each["ledgermq_grpc_request_bytes_total"] > len(batch)
         assert each["ledgermq_raft_leader_changes_seen_total"] >= 1
         assert each["ledgermq_log_end_position_bytes"] == status.end_position
         for name in ("last_index", "commit_index", "applied_index"):
