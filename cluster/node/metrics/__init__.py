@@ -5,6 +5,7 @@ This package contains, in reading order:
     definition.py            what a metric is, and what bounds its series
     node_metrics.py          what is counted as it happens: messages, bytes, writes of the log, the disk
     raft_metrics.py          shards: Raft and the log
+    request_metrics.py       requests of the gRPC methods
     readiness_metrics.py     what `/readyz` says
     consumption_metrics.py   consumer groups: lag, members, retries
     shared_metrics.py        shared groups
