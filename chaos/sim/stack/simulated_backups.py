@@ -92,7 +92,8 @@ class SimulatedBackups:
             asks.ask(lambda: asyncio.sleep(seconds))
 
         nodes = [part.node for part in self._rosters.of(shard).parts]
-        return ShardSource(shard, [f"sim://{node}" for node in nodes], nodes, access, sleep)
+        urls = [f"sim://{node}" for node in nodes]
+        return ShardSource(shard, urls, nodes, access, sleep, lambda: self._now_ms() / 1000)
 
     def _check(self, manifest: Manifest, committed: Mapping[int, int]) -> None:
         """Check that a backup can be read, has what was committed before it began, and has no other entries."""
@@ -159,7 +160,10 @@ class _LogsOfNodes:
         _, replica = self._served(url)
         log, raft = replica.log, replica.driver.raft
         spans = log.reading.spans()
-        segments = [{"name": span.path.name, "position": span.base, "length": span.length} for span in spans]
+        segments = [
+            {"name": span.path.name, "position": span.base, "length": span.length, "last_index": span.last_index}
+            for span in spans
+        ]
         return {"first_index": log.first_index, "start": log.start, "commit": raft.commit, "segments": segments}
 
     def file(self, path: str) -> bytes | None:
