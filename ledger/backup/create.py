@@ -1,6 +1,7 @@
 """Makes one backup of a running cluster.
 
 1. take a hold of each shard, of shard 0 last: the entries of the holds are the ends of the backup
+   if a shard was added meanwhile, take a hold of it too, and then a later one of shard 0
 2. copy each shard from where the last backup ended, shard 0 last
 3. write the manifest, and release the holds
 """
@@ -34,7 +35,7 @@ class ClusterAdmin(LogHolder, Protocol):
     """What a backup uses of `Admin`."""
 
     def cluster(self) -> list[NodeStatus]: ...
-    def shards(self) -> list[int]: ...
+    def shards(self, *, linearizable: bool) -> list[int]: ...
 
 
 class MakeSources(Protocol):
@@ -97,7 +98,7 @@ class _Backup:
         self._copied = 0
 
     def run(self) -> Manifest:
-        nodes, shards = self._admin.cluster(), self._admin.shards()
+        nodes = self._admin.cluster()
         cluster = cluster_of(nodes)
         progress = Progress(self._target, cluster)
         last = self._last_backup(cluster)
@@ -109,11 +110,15 @@ class _Backup:
         if progress.load():
             earlier = furthest(earlier, progress.shards)
         progress.shards = dict(earlier)
-        sources = self._make_sources(nodes, shards, tls=self._settings.tls)
         try:
-            ends = hold.take(shards)
+            ends = hold.take(self._admin.shards(linearizable=True))
+            # Shards are never removed, and a cluster has at most MAX_SHARDS of them, so this ends.
+            while added := set(self._admin.shards(linearizable=True)) - ends.keys():
+                ends = hold.take(added)
+                nodes = self._admin.cluster()
+            sources = self._make_sources(nodes, sorted(ends), tls=self._settings.tls)
             done: dict[int, ShardBackup] = {}
-            for shard in sorted(shards, reverse=True):
+            for shard in sorted(ends, reverse=True):
                 end = ends[shard].index
 
                 def on_copied(now: ShardBackup, count: int, end: int = end) -> None:

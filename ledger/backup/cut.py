@@ -16,12 +16,12 @@ from contextlib import suppress
 from ledger.backup.reading import EntryRange
 from ledger.errors import LedgerError
 from ledger.state import State
-from ledger.state.command_encoding import decode_command
+from ledger.state.command_encoding import command_type
 from ledger.state.commands import AddShard, CreateTopic, DeleteTopic, RaiseFeatureLevel
 from store import EntryKind, Header, Snapshot
 from store.log.entry import HEADER_SIZE
 
-# The commands that decide which ids topics get.
+# The commands that decide which ids topics get, and which shards there are.
 _DECISIVE = (RaiseFeatureLevel, CreateTopic, DeleteTopic, AddShard)
 
 
@@ -45,20 +45,25 @@ class ShardCut:
 
 
 class TopicsCut:
-    """Where the log of shard 0 is cut: at the time, but not before the topic `newest_topic` was created."""
+    """Where the log of shard 0 is cut: at the time, but not before the topic `newest_topic` was created. `until_ms` is
+    an append time in ms since 1970; None: nothing is cut."""
 
     def __init__(self, until_ms: int | None, newest_topic: int, snapshot: Snapshot | None) -> None:
         self._until_ms = until_ms
         self._newest_topic = newest_topic
         self._state = State() if snapshot is None else State.decode(snapshot.state)
 
+    @property
+    def shards(self) -> list[int]:
+        """Return the shards that were added before the cut, and shard 0."""
+        return self._state.shards.numbers
+
     def kept(self, entries: EntryRange) -> int:
         """Return how many of the entries are before the cut."""
-        if self._until_ms is None:
-            return len(entries.headers)
-        begin = entries.headers[0].position
+        begin, until_ms = entries.headers[0].position, self._until_ms
         for number, header in enumerate(entries.headers):
-            if header.append_time_ms > self._until_ms and self._state.topics.next_id > self._newest_topic:
+            is_later = until_ms is not None and header.append_time_ms > until_ms
+            if is_later and self._state.topics.next_id > self._newest_topic:
                 return number
             if header.kind is EntryKind.COMMAND:
                 at = header.position - begin
@@ -67,5 +72,5 @@ class TopicsCut:
 
     def _apply(self, header: Header, body: bytes) -> None:
         with suppress(LedgerError):  # a command that was refused when it was applied, or that needs other commands
-            if isinstance(decode_command(body), _DECISIVE):
+            if command_type(body) in _DECISIVE:
                 self._state.apply_command(body, header.append_time_ms, index=header.index)

@@ -2,7 +2,9 @@
 
 A hold is an entry of the log. The entries by which a backup takes its holds are the last entries that it copies: their
 indexes come from the leaders, so everything that was acknowledged before is at a smaller index. The hold of shard 0 is
-taken last. So shard 0 is never cut before another shard, which depends on the topic ids and epochs of shard 0.
+taken last. So shard 0 is never cut before another shard, which depends on the topic ids and epochs of shard 0. If the
+log of shard 0 then has a shard without a hold, that shard gets one, and shard 0 gets a later one: a restored shard 0
+must not have shards that are not in the backup.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ class BackupHold:
         self._taken: dict[int, LogHold] = {}
 
     def take(self, shards: Iterable[int]) -> dict[int, LogHold]:
-        """Take a hold of each shard, of shard 0 last, and return the holds by shard. Raises LedgerError."""
-        for shard in sorted(shards, reverse=True):
+        """Take a hold of each of these shards, and then of shard 0, also if it has one already. Return all holds by
+        shard. Raises LedgerError."""
+        for shard in sorted({*shards, TOPICS_SHARD}, reverse=True):
+            if shard in self._taken:  # a hold that exists keeps its index
+                self._admin.release_log(self._name, shard=shard)
             self._taken[shard] = self._admin.hold_log(self._name, ttl_ms=TTL_MS, shard=shard)
-        assert TOPICS_SHARD in self._taken
-        return self._taken
+        return dict(self._taken)
 
     def renew(self) -> None:
         """Take the holds again, if the last time was long ago. Raises LedgerError."""

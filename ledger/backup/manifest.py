@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -121,6 +121,13 @@ class Manifest:
     def objects(self) -> set[str]:
         """Return the names of all objects of this backup, without its manifest."""
         return {name for shard in self.shards for name in objects_of(shard)}
+
+
+def missing_shards(manifest: Manifest, shards: Iterable[int]) -> str:
+    """Return a sentence that names the first of the `shards`, which are those in the log of shard 0, that the backup
+    does not have; "" if it has all. Early versions made such backups if a shard was added while a backup began."""
+    missing = min(set(shards) - {each.shard for each in manifest.shards}, default=None)
+    return "" if missing is None else f"backup {manifest.name} lacks shard {missing}, which shard 0 of the backup has"
 
 
 def objects_of(shard: ShardBackup) -> set[str]:

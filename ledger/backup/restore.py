@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ledger.backup.cut import ShardCut, TopicsCut
 from ledger.backup.errors import BackupError, DamagedBackupError
-from ledger.backup.manifest import Manifest, ShardBackup
+from ledger.backup.manifest import Manifest, ShardBackup, missing_shards
 from ledger.backup.reading import EntryRange, ranges_of, read_snapshot
 from ledger.backup.shard_writer import ShardWriter, configuration_of
 from ledger.backup.targets.target import BackupTarget
@@ -176,6 +176,8 @@ class _Restoration:
                 break
         if isinstance(cut, ShardCut):
             self._newest_topic = max(self._newest_topic, cut.newest_topic)
+        elif flaw := missing_shards(self._manifest, cut.shards):
+            raise DamagedBackupError(f"{flaw}: choose another backup, or a time before the shard was added (`--until`)")
         if last is None:
             raise BackupError(f"shard {shard.shard} began after this time: choose a later time")
         new = configuration_of(

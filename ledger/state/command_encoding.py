@@ -97,6 +97,16 @@ def decode_command(body: bytes | memoryview) -> Command:
     return command
 
 
+def command_type(body: bytes | memoryview) -> type[Command] | None:
+    """Return the type of the command that the body of a log entry contains, without decoding its values; None if this
+    program cannot read the command."""
+    try:
+        kind = _BY_FIELD.get(command_pb2.Command.FromString(bytes(body)).WhichOneof("command") or "")
+    except DecodeError:
+        return None
+    return None if kind is None else kind.type
+
+
 class _Kind(NamedTuple):
     """One kind of command: its Python type, its field in the protobuf message `Command`, and the conversions in
     both directions."""

@@ -138,8 +138,8 @@ class _Admin:
     def cluster(self) -> list[NodeStatus]:
         return self._asks.ask(self._admin.cluster)
 
-    def shards(self) -> list[int]:
-        return self._asks.ask(self._admin.shards)
+    def shards(self, *, linearizable: bool) -> list[int]:
+        return self._asks.ask(lambda: self._admin.shards(linearizable=linearizable))
 
     def hold_log(self, name: str, *, ttl_ms: int, shard: int | None) -> LogHold:
         return self._asks.ask(lambda: self._admin.hold_log(name, ttl_ms=ttl_ms, shard=shard))

@@ -756,10 +756,15 @@ class AsyncAdmin(AsyncLifetime):
 
     # -- shards
 
-    async def shards(self) -> list[int]:
-        """Return the numbers of all shards, in ascending order."""
+    async def shards(self, *, linearizable: bool = False) -> list[int]:
+        """Return the numbers of all shards, in ascending order.
+
+        By default these are the shards that this client knows, and a shard that was added a moment ago may be missing.
+        With `linearizable`, the leader of shard 0 answers, and every shard that was added before the call is there.
+        Raises LedgerError if the leader does not answer.
+        """
         self._client.check_open()
-        return await self._every_shard.numbers()
+        return await (self._client.shards() if linearizable else self._every_shard.numbers())
 
     async def add_shard(self, nodes: Sequence[int] = ()) -> int:
         """Add a shard for topics and queues that are created later, and return the number of the shard.

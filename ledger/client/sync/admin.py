@@ -538,9 +538,14 @@ class Admin(Lifetime):
         """End the drain or the removal of a node. Moves that are under way end by themselves."""
         self._thread.run(self._client.stop_draining(node))
 
-    def shards(self) -> list[int]:
-        """Return the numbers of all shards, in ascending order."""
-        return self._thread.run(self._client.shards())
+    def shards(self, *, linearizable: bool = False) -> list[int]:
+        """Return the numbers of all shards, in ascending order.
+
+        By default these are the shards that this client knows, and a shard that was added a moment ago may be missing.
+        With `linearizable`, the leader of shard 0 answers, and every shard that was added before the call is there.
+        Raises LedgerError if the leader does not answer.
+        """
+        return self._thread.run(self._client.shards(linearizable=linearizable))
 
     def add_shard(self, nodes: Sequence[int] = ()) -> int:
         """Add a shard for topics and queues that are created later, and return the number of the shard.

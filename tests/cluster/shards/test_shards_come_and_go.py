@@ -45,9 +45,11 @@ async def test_leaders_come_back_after_a_restart(make_fleet: MakeFleet) -> None:
 async def test_a_shard_is_added_and_used(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(shards=2)
     await fleet.start()
-    async with AsyncAdmin(fleet.bootstrap) as admin:
+    async with AsyncAdmin(fleet.bootstrap) as admin, AsyncAdmin(fleet.bootstrap) as other:
         await admin.create_topic("before", 4)
+        assert await other.shards(linearizable=True) == [0, 1]
         assert await admin.add_shard() == 2
+        assert await other.shards(linearizable=True) == [0, 1, 2], "this client has not heard of the new shard"
         with pytest.raises(UnknownNodeError, match="node 7 is not a member of shard 0"):
             await admin.add_shard([1, 7])
         assert await admin.add_shard([2]) == 3

@@ -1,0 +1,110 @@
+"""Which shards a backup has, and what a restore says if one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ledger.backup.check import flaws_of
+from ledger.backup.create import BackupSettings, create_backup
+from ledger.backup.errors import BackupError, DamagedBackupError
+from ledger.backup.hold import TTL_MS
+from ledger.backup.restore import RestoreSettings, restore_backup
+from ledger.backup.source import ShardSource
+from ledger.client.records import LogHold, NodeStatus
+from ledger.state.command_encoding import encode_command
+from ledger.state.commands import AddShard, Command, HoldLog, ReleaseLog
+from raft.configuration_entry import encode_configuration
+from store import EntryDraft, EntryKind
+from tests.ledger.backup.memory_target import MemoryTarget
+from tests.ledger.backup.node_logs import GRID, NodeLog, NodeLogs
+from tests.ledger.broker.test_broker_membership import configuration
+
+ME = b"1" * 16
+CONFIGURATION = replace(configuration({1: ME}), segment_bytes=GRID.segment_bytes)
+
+
+class Cluster:
+    """A cluster of one node. `added` shards are added directly before a hold of shard 0, one before each."""
+
+    def __init__(self, added: int) -> None:
+        self._entries: dict[int, list[EntryDraft]] = {}
+        self._added = added
+        # The shards of the holds, in the order in which they were taken.
+        self.taken: list[int] = []
+        self.held: dict[int, int] = {}
+        self.statuses = 0
+        self._begin(0)
+        self._add_shard()
+
+    def _begin(self, shard: int) -> None:
+        self._entries[shard] = [EntryDraft(EntryKind.CONFIGURATION, encode_configuration(CONFIGURATION))]
+
+    def _append(self, shard: int, command: Command) -> int:
+        self._entries[shard].append(EntryDraft(EntryKind.COMMAND, encode_command(command)))
+        return len(self._entries[shard])
+
+    def _add_shard(self) -> None:
+        number = len(self._entries)
+        self._append(0, AddShard(number, (1,), (ME,)))
+        self._begin(number)
+
+    def cluster(self) -> list[NodeStatus]:
+        self.statuses = len(self._entries)
+        return [NodeStatus(1, "n1:1", reachable=True, cluster="old")]
+
+    def shards(self, *, linearizable: bool) -> list[int]:
+        assert linearizable, "a client may not know a new shard yet"
+        return [*self._entries]
+
+    def hold_log(self, name: str, *, ttl_ms: int, shard: int | None) -> LogHold:
+        assert shard is not None
+        if not shard and self._added:
+            self._added -= 1
+            self._add_shard()
+        index = self._append(shard, HoldLog(name, ttl_ms))
+        self.taken.append(shard)
+        self.held.setdefault(shard, index)
+        return LogHold(name, self.held[shard], 7, 7 + TTL_MS, shard)
+
+    def release_log(self, name: str, *, shard: int | None) -> bool:
+        assert shard is not None
+        self._append(shard, ReleaseLog(name))
+        return self.held.pop(shard, None) is not None
+
+    def sources(self, nodes: Sequence[NodeStatus], shards: Sequence[int], *, tls: bool) -> dict[int, ShardSource]:
+        if self.statuses < len(shards):
+            raise BackupError("no node serves the log of a new shard")
+        return {shard: self._source(shard) for shard in shards}
+
+    def _source(self, shard: int) -> ShardSource:
+        entries = self._entries[shard]
+        logs = {"n1": NodeLog([(1, draft) for draft in entries], commit=len(entries))}
+        return ShardSource(shard, ["n1"], (1,), lambda: NodeLogs(logs), lambda _: None)
+
+
+@pytest.mark.parametrize("added", [0, 1, 3])
+def test_a_shard_that_is_added_while_the_backup_begins_is_in_it(tmp_path: Path, added: int) -> None:
+    target, cluster = MemoryTarget(), Cluster(added)
+    settings = BackupSettings(max_rate=0)
+    manifest = create_backup(cluster, target, settings, sources=cluster.sources, now_ms=lambda: 1_000)
+    assert [shard.shard for shard in manifest.shards] == [*range(added + 2)]
+    assert cluster.taken == [1, 0, *(shard for number in range(added) for shard in (number + 2, 0))]
+    assert cluster.held == {}, "all holds are released"
+    assert list(flaws_of(target, manifest)) == []
+    restored = restore_backup(target, manifest, RestoreSettings("new", {1: "n1:1"}, tmp_path / "new"))
+    assert [shard.shard for shard in restored] == [*range(added + 2)]
+
+
+def test_a_backup_without_a_shard_of_its_shard_0_is_refused(tmp_path: Path) -> None:
+    target, cluster = MemoryTarget(), Cluster(1)
+    settings = BackupSettings(max_rate=0)
+    manifest = create_backup(cluster, target, settings, sources=cluster.sources, now_ms=lambda: 1_000)
+    early = replace(manifest, shards=tuple(shard for shard in manifest.shards if shard.shard != 2))
+    lacks = "backup 19700101T000001.000Z lacks shard 2, which shard 0 of the backup has"
+    with pytest.raises(DamagedBackupError, match=f"{lacks}: choose another backup, or a time before"):
+        restore_backup(target, early, RestoreSettings("new", {1: "n1:1"}, tmp_path / "new"))
+    assert list(flaws_of(target, early)) == [lacks]
