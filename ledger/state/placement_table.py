@@ -9,7 +9,7 @@ earlier leader had begun, and carries it on (`ledger/broker/placement`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -101,6 +101,19 @@ class PlacementTable:
     def replicas_of(self, shard: int) -> int:
         """Return how many replicas this shard shall have."""
         return self._of_shards.get(shard, self.replicas)
+
+    def needed_without(self, shard: int, node: int, voters: Collection[int]) -> int:
+        """Return how many voters a shard with these voters must keep when `node` leaves it.
+
+        These are as many as the shard shall have. A shard can have fewer, and the planner gives it no more if no
+        operator has set a number. So a move that has made its new replica a voter may then take the replica from its
+        source: the shard keeps as many voters as it had before the move.
+        """
+        wanted, move = self.replicas_of(shard), self._moves.get(shard)
+        is_set = self.set_replicas_to > 0 or shard in self._of_shards
+        if is_set or move is None or move.source != node or move.to not in voters:
+            return wanted
+        return min(wanted, len(voters) - 1)
 
     @property
     def drains(self) -> list[NodeDrain]:

@@ -143,8 +143,8 @@ class ScaleCalls:
 
     async def remove_replica(self, shard: int, node: int) -> None:
         await self._reach(shard)
-        wanted = self._placement.state.placement.replicas
-        await self._placement.changes(shard).remove(node, replicas=wanted).future
+        placement = self._placement.state.placement
+        await self._placement.changes(shard).remove(node, placement=placement).future
 
     async def transfer_leadership(self, shard: int, source: int) -> None:
         await self._reach(shard)

@@ -29,6 +29,7 @@ from ledger.errors import (
     ShardShortError,
     UnknownNodeError,
 )
+from ledger.state.placement_table import PlacementTable
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
@@ -144,15 +145,18 @@ class MemberChanges:
             return None
         return self._change(configuration.with_voter(node))
 
-    def remove(self, node: int, *, replicas: int = 1, force: bool = False) -> ChangeProposal:
-        """Remove a member. The leader can remove itself. `replicas` is the number of replicas that the shard shall
-        have. Raise ShardShortError, unless `force` is given, if the voters that are left could not commit at once, or
-        if fewer than `replicas` voters that count would be left and the node is not lost already."""
+    def remove(self, node: int, *, placement: PlacementTable | None = None, force: bool = False) -> ChangeProposal:
+        """Remove a member. The leader can remove itself. `placement` says how many replicas the shard shall have, and
+        which move it has under way; None: one replica, and no move. Raise ShardShortError, unless `force` is given, if
+        the voters that are left could not commit at once, or if fewer voters that count would be left than
+        `PlacementTable.needed_without` says and the node is not lost already."""
         validate_node(node)
         configuration = self._newest()
         self._member(configuration, node)
         if node in configuration.voters and not force:
-            self._check_rest(configuration, node, replicas)
+            placement = placement or PlacementTable(replicas=1)
+            needed = placement.needed_without(self._replica.shard, node, configuration.voters)
+            self._check_rest(configuration, node, needed)
         return self._change(configuration.without(node))
 
     # -- checks

@@ -97,9 +97,9 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def RemoveNode(  # noqa: N802
         self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        wanted = self._replicas.topics.state.placement.replicas_of(request.shard)
+        placement = self._replicas.topics.state.placement
         members = self._members(self._replicas.require(request.shard))
-        change = members.remove(request.node, replicas=wanted, force=request.force)
+        change = members.remove(request.node, placement=placement, force=request.force)
         response.CopyFrom(await changed(change, wait=request.wait))
 
     @answers(operations_pb2.GetPlacementResponse)

@@ -128,6 +128,22 @@ async def test_a_node_that_was_just_lost_is_removed_without_force(make_fleet: Ma
         assert lost not in [member.node for member in (await admin.members()).members]
 
 
+async def test_a_shard_with_two_replicas_leaves_a_drained_node(make_fleet: MakeFleet) -> None:
+    """A replica was removed by force, and no number of replicas is set."""
+    fleet = make_fleet(4, shards=2)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await begun(fleet, admin, shards=2)
+        gone, drained, kept = replicas(await admin.placement())
+        await admin.remove_node(gone, shard=1, force=True)
+        assert [member.node for member in (await admin.members(shard=1)).members] == sorted((drained, kept))
+        await admin.drain_node(drained, timeout_ms=40_000)
+        await eventually(lambda: _is_settled(admin), "the move has ended")
+        assert len(replicas(await admin.placement())) == 2
+        with pytest.raises(ShardShortError, match="shard 1 would have 1 of 3 replicas without node"):
+            await admin.remove_node(kept, shard=1)
+
+
 async def test_a_lost_node_is_replaced_and_an_old_replica_is_deleted_when_it_comes_back(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(4, shards=2, replace_after_ms=1_500)
     await fleet.start()

@@ -40,6 +40,7 @@ from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command, PinLeader, RaiseFeatureLevel, UnpinLeader
 from ledger.state.feature_levels import PINNED_LEADERS
 from ledger.state.pinned_leader import PinnedLeader
+from ledger.state.placement_table import MoveReason, PlacementTable, ReplicaMove
 from ledger.v1 import operations_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, FollowerProgress, TransferRefused
@@ -267,20 +268,48 @@ async def test_removal(leader: Leader, members: MemberChanges) -> None:
 
 async def test_a_removal_that_would_leave_the_shard_short_is_refused(leader: Leader, members: MemberChanges) -> None:
     with pytest.raises(ShardShortError, match="shard 0 would have 1 of 2 replicas without node 2: add a node first"):
-        members.remove(2, replicas=2)
-    members.remove(3, replicas=2)  # a learner
+        members.remove(2, placement=PlacementTable(replicas=2))
+    members.remove(3, placement=PlacementTable(replicas=2))  # a learner
     leader.driver.silent = {2: 1}
     with pytest.raises(ShardShortError, match="shard 0 would have 1 of 2 replicas without node 2"):
-        members.remove(2, replicas=2)
+        members.remove(2, placement=PlacementTable(replicas=2))
     leader.driver.silent = {2: LOST_TIMEOUTS}
     with pytest.raises(ShardShortError, match="of its other voters 2, only none would answer with the whole log"):
         members.remove(1)
-    members.remove(2, replicas=2)  # it is lost already
+    members.remove(2, placement=PlacementTable(replicas=2))  # it is lost already
     leader.driver.silent = {}
     leader.driver.raft.progress[2].mode = Mode.PROBE
     with pytest.raises(ShardShortError, match="would take no writes without node 1"):
         members.remove(1)
     members.remove(1, force=True)
+
+
+async def removed(service: OperationsService, node: int) -> operations_pb2.ChangeResponse:
+    answer = await service.RemoveNode(operations_pb2.RemoveNodeRequest(node=node), None)  # type: ignore[arg-type]
+    if answer.HasField("error"):
+        raise from_wire(answer.error)
+    return answer
+
+
+async def test_a_move_may_take_a_replica_of_a_shard_that_has_fewer_than_three(
+    leader: Leader, service: OperationsService
+) -> None:
+    """Shard 0 stands for a shard with the voter 1, which moves to node 2."""
+    with pytest.raises(ShardShortError, match="would have 1 of 3 replicas without node 1"):
+        await removed(service, 1)
+    leader.state.placement.begin(ReplicaMove(0, 2, 1, MoveReason.BALANCE))
+    with pytest.raises(ShardShortError, match="would have 1 of 3 replicas without node 2"):
+        await removed(service, 2)  # an operator wants that, not the move
+    leader.driver.silent = {2: 1}
+    with pytest.raises(ShardShortError, match="would take no writes without node 1"):
+        await removed(service, 1)
+    leader.driver.silent = {}
+    leader.state.placement.set_replicas(2)
+    with pytest.raises(ShardShortError, match="would have 1 of 2 replicas without node 1"):
+        await removed(service, 1)
+    leader.state.placement.set_replicas(0)
+    assert (await removed(service, 1)).index == COMMIT + 1
+    assert [core for _, core in leader.driver.changes] == [Configuration((2,), (3,))]
 
 
 async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, members: MemberChanges) -> None:

@@ -20,7 +20,7 @@ from ledger.state.commands import (
     SetReplicas,
 )
 from ledger.state.feature_levels import PLACEMENT
-from ledger.state.placement_table import DEFAULT_REPLICAS, MoveReason, NodeDrain, ReplicaMove
+from ledger.state.placement_table import DEFAULT_REPLICAS, MoveReason, NodeDrain, PlacementTable, ReplicaMove
 from ledger.v1 import command_pb2
 
 
@@ -84,6 +84,23 @@ def test_a_shard_can_have_a_number_of_replicas_of_its_own() -> None:
     assert (read.replicas, read.replicas_of(1), read.replicas_of(2), read.is_set) == (3, 5, 3, True)
     assert applied(state, SetReplicas(0, shard=1)) is None
     assert (state.placement.replicas_of(1), state.placement.is_set) == (3, False)
+
+
+def test_how_many_voters_a_shard_must_keep_when_one_leaves() -> None:
+    table = PlacementTable(moves=[ReplicaMove(1, 4, 1, MoveReason.DRAIN), ReplicaMove(2, 0, 1, MoveReason.DRAIN)])
+    assert table.needed_without(1, 1, (1, 2, 4)) == 2, "as many as before the move"
+    assert table.needed_without(1, 1, (1, 4)) == 1
+    assert table.needed_without(1, 1, (1, 2, 3, 4)) == 3
+    assert table.needed_without(1, 1, (1, 2, 3, 4, 5)) == 3
+    assert table.needed_without(1, 1, (1, 2)) == 3, "the new replica is no voter yet"
+    assert table.needed_without(1, 2, (1, 2, 4)) == 3, "it is not this replica that moves"
+    assert table.needed_without(2, 1, (1, 2)) == 3, "the move makes no new replica"
+    assert table.needed_without(3, 1, (1, 2, 4)) == 3, "this shard has no move"
+    table.set_replicas(3, shard=1)
+    assert table.needed_without(1, 1, (1, 2, 4)) == 3, "an operator wants three"
+    table.set_replicas(0, shard=1)
+    table.set_replicas(2)
+    assert table.needed_without(1, 1, (1, 4)) == 2
 
 
 def test_below_the_level_the_placement_does_not_exist() -> None:
