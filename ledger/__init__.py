@@ -8,6 +8,7 @@ This package contains, in reading order:
     retries.py           retry topics and dead letters: names, headers and delays
     shared.py            the limits of shared groups
     timed.py             messages with delivery times: their topic, limits and handles
+    calendar.py          the times that have a date, for messages whose timestamp has none
     transactions.py      transactions: their topic, limits and ids
     limits.py            the limits on headers and look-up keys
     holds.py             the rules for names and durations of holds

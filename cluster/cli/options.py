@@ -278,8 +278,12 @@ class MomentType(click.ParamType[datetime]):
 
 
 def moment_text(ms: int) -> str:
-    """Return the time `ms` (milliseconds since 1970) as text that `MomentType` can read."""
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return the time `ms` (milliseconds since 1970) as text that `MomentType` can read; a time without a date, which a
+    producer may give to a message, as a number of milliseconds."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
 
 
 class Separator(click.ParamType[bytes]):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ledger.client.admin.consumer_group_records import QueueConsumption
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin
-from ledger.rocketmq.durations import time_ms
+from ledger.rocketmq.durations import time_ms, timestamp
 from ledger.rocketmq.names import group_of, topic_of
 from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.refusals import FrontRefusal, ok
@@ -27,13 +27,12 @@ async def describe_topic_status(
     FrontRefusal, LedgerError."""
     topic = await routed_topic(clients.cluster, request.topic)
     accepted = accepted_types(topic)
-    answer = admin_pb2.DescribeTopicStatusResponse(
+    return admin_pb2.DescribeTopicStatusResponse(
         status=ok(),
         topic_message_type=accepted[0] if len(accepted) == 1 else pb.MESSAGE_TYPE_UNSPECIFIED,
         description=topic.type,
+        create_timestamp=timestamp(topic.created_ms),
     )
-    answer.create_timestamp.FromMilliseconds(topic.created_ms)
-    return answer
 
 
 async def describe_group_accumulation(

@@ -1,14 +1,16 @@
-"""Reads durations and times that clients send, which may have any value."""
+"""Reads durations and times that clients send, and writes times. All may have any value."""
 
 from __future__ import annotations
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from ledger.calendar import LATEST_MS, dated_ms
+
 # The bound of the type Duration.
 _MAX_S = 315_576_000_000
 # The bound of the type Timestamp: the last second of the year 9999.
-LATEST_S = 253_402_300_799
+LATEST_S = LATEST_MS // 1000
 _NANOS = 1_000_000_000
 
 
@@ -25,3 +27,10 @@ def time_ms(told: Timestamp) -> int | None:
     if not 0 <= told.seconds <= LATEST_S or not 0 <= told.nanos < _NANOS:
         return None
     return int(told.seconds * 1000 + told.nanos // 1_000_000)
+
+
+def timestamp(ms: int) -> Timestamp:
+    """Return a time in ms since 1970, or the nearest one that the type Timestamp has."""
+    found = Timestamp()
+    found.FromMilliseconds(dated_ms(ms))
+    return found

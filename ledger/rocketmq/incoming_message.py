@@ -10,6 +10,7 @@ from typing import cast
 from ledger.client.records import Message
 from ledger.retries import DEAD_LETTERS
 from ledger.rocketmq import headers as names
+from ledger.rocketmq.durations import timestamp
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import DELIVER_AT
 from ledger.transactions import TransactionId
@@ -44,12 +45,12 @@ def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: Fron
         ),
         body_encoding=pb.GZIP if reserved.get(names.ENCODING) == b"GZIP" else pb.IDENTITY,
         message_type=_type(message, reserved),
+        born_timestamp=timestamp(message.timestamp_ms),
         born_host=text(reserved.get(names.BORN_HOST, b"")),
         queue_id=message.queue,
         queue_offset=message.offset,
+        store_timestamp=timestamp(message.append_time_ms),
     )
-    system.born_timestamp.FromMilliseconds(message.timestamp_ms)
-    system.store_timestamp.FromMilliseconds(message.append_time_ms)
     if message.tag is not None:
         system.tag = message.tag
     if message.key is not None:

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from cluster.cli.log.flaws import flaw_fields, flaw_line
+from cluster.cli.options import moment_text
 from ledger.batch import Batch, BatchHeader
 from ledger.codec import Codec
 from ledger.errors import LedgerError
@@ -101,7 +101,7 @@ def _entry_rows(found: FoundEntry, wanted: DumpSelection) -> Iterator[DumpLine]:
 def _entry_line(header: Header) -> str:
     return (
         f"{header.index:>10} {header.term:>5} {header.kind.name.lower():<13} {header.position:>14} {header.size:>9} "
-        f"{header.commit:>10} {_moment(header.append_time_ms):<24} {header.topic_id:>5} {header.queue:>5} "
+        f"{header.commit:>10} {moment_text(header.append_time_ms):<24} {header.topic_id:>5} {header.queue:>5} "
         f"{header.base_offset:>12} {header.count:>6} {header.crc:08x} ok"
     )
 
@@ -110,13 +110,6 @@ def entry_fields(header: Header) -> dict[str, Any]:
     """Return all fields of an entry's header. `crc_ok` is always true, because an entry with a wrong CRC is
     reported as a flaw."""
     return {"type": "entry", **asdict(header), "kind": header.kind.name.lower(), "crc_ok": True}
-
-
-def _moment(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms"
 
 
 def _batch_row(header: Header, batch: BatchHeader) -> DumpLine:

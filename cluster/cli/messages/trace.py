@@ -7,14 +7,13 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 from rich.progress import Progress
 
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message_id import parsed_id
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import note_console, print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.message_trace import MAX_ENTRIES, MessageTrace, OnTraceProgress
@@ -119,7 +118,7 @@ def _print(trace: MessageTrace) -> None:
     rows = sorted(_timeline(trace), key=lambda row: row[0])
     print_table(
         ["TIME", "AFTER (MS)", "WHERE", "WHAT"],
-        [[_moment(at), f"{at - trace.entry.append_time_ms:+,d}", where, what] for at, where, what in rows],
+        [[moment_text(at), f"{at - trace.entry.append_time_ms:+,d}", where, what] for at, where, what in rows],
     )
     for replica in trace.replicas:
         if replica.note:
@@ -195,11 +194,6 @@ def _summary(trace: MessageTrace) -> str:
         f"The log of shard {trace.shard} was read up to entry {trace.looked_through:,} of {trace.applied:,}: there may "
         "be more events. Give a larger --entries."
     )
-
-
-def _moment(at_ms: int) -> str:
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _as_json(trace: MessageTrace) -> dict[str, object]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ledger.batch import Batch
 from ledger.batch.columns import BinaryColumn, HeaderColumn
+from ledger.calendar import EARLIEST_MS, LATEST_MS, dated_ms
 from ledger.errors import CorruptBatchError
 
 Array: TypeAlias = "pa.Array"
@@ -70,13 +71,13 @@ def look_up_keys(batch: Batch) -> Array | None:
 
 
 def timestamps(batch: Batch) -> Array:
-    """Return the producers' timestamps of the messages."""
+    """Return the producers' timestamps of the messages. Spark's timestamps have dates (ledger/calendar.py)."""
     base, deltas = batch.header.base_timestamp_ms, batch.columns.timestamp_deltas
     if deltas is None:
-        times = np.full(len(batch), base * 1000, np.int64)
+        times = np.full(len(batch), dated_ms(base), np.int64)
     else:
-        times = (deltas + np.int64(base)) * np.int64(1000)
-    return from_numbers(times, TIMESTAMP)
+        times = np.clip(deltas + np.int64(base), EARLIEST_MS, LATEST_MS)
+    return from_numbers(times * np.int64(1000), TIMESTAMP)
 
 
 def from_numbers(numbers: NDArray[np.int64] | NDArray[np.int32], kind: pa.DataType) -> Array:

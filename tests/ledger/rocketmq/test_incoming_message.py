@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import pytest
+
 from ledger.client.records import Message
+from ledger.client.transactions.records import PreparedMessage
 from ledger.rocketmq.incoming_message import FrontDelivery, incoming_message
+from ledger.rocketmq.orphan_checks import prepared_message
 from ledger.rocketmq.outgoing_message import FrontLimits, outgoing_message
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import DELIVER_AT
@@ -78,3 +82,15 @@ def test_a_dead_letter_tells_where_it_comes_from() -> None:
 def test_bytes_that_are_no_text_do_no_harm() -> None:
     found = incoming_message(stored(key=b"\xff", headers=(("a", b"\xff"), ("%TYPE", b"\xff"))), TOPIC, None)
     assert found.SerializeToString()
+
+
+@pytest.mark.parametrize("ms", [-(1 << 63), -1, 1 << 61, (1 << 63) - 1])
+def test_a_message_with_a_timestamp_of_no_date_is_handed_out(ms: int) -> None:
+    found = incoming_message(stored(timestamp_ms=ms, append_time_ms=ms), TOPIC, None).system_properties
+    dated = max(ms, -62_135_596_800_000) if ms < 0 else 253_402_300_799_999
+    assert (found.born_timestamp.ToMilliseconds(), found.store_timestamp.ToMilliseconds()) == (dated, dated)
+
+
+def test_the_producer_of_a_transaction_is_asked_about_a_message_with_a_timestamp_of_no_date() -> None:
+    half = PreparedMessage("orders", 2, b"hello", None, None, (), 1 << 61)
+    assert prepared_message(half, "orders").system_properties.born_timestamp.ToDatetime().year == 9999

@@ -18,11 +18,11 @@ from ledger.spark.source.schema import source_schema
 
 SCHEMA = to_arrow_schema(source_schema(include_headers=True), timezone="UTC")
 ORIGIN = Origin(term=3, replica="2")
+PLACE: dict[str, Any] = {"topic_id": 1, "queue": 0, "producer_id": 2, "epoch": 0, "first_sequence": 0}
 
 
 def batch(values: list[bytes], *, codec: Codec = Codec.NONE, **columns: Any) -> Batch:
-    place: dict[str, Any] = {"topic_id": 1, "queue": 0, "producer_id": 2, "epoch": 0, "first_sequence": 0}
-    return Batch(encode(values, base_timestamp_ms=1_000, codec=codec, **place, **columns))
+    return Batch(encode(values, base_timestamp_ms=1_000, codec=codec, **PLACE, **columns))
 
 
 def gathered(
@@ -64,6 +64,13 @@ def test_every_column_is_what_was_sent(codec: Codec) -> None:
         ("orders", 0, 3, "2")
     }
     assert [each["offset"] for each in (first, second, third)] == [0, 1, 2]
+
+
+def test_a_timestamp_of_no_date_becomes_the_nearest_that_has_one() -> None:
+    (alone,) = gathered(batch([b"a"], timestamps_ms=[1 << 62]))
+    same = gathered(Batch(encode([b"a", b"b"], base_timestamp_ms=1 << 62, **PLACE)))
+    among = gathered(batch([b"a", b"b"], timestamps_ms=[5, -(1 << 62)]))
+    assert [row["timestamp"].year for row in (alone, *same, *among)] == [9999, 9999, 9999, 1970, 1]
 
 
 def test_batches_with_and_without_columns_come_out_together() -> None:
