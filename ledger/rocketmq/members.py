@@ -41,8 +41,17 @@ GATHER_S = 0.005
 class FrontMember:
     """A RocketMQ consumer in one group and one topic."""
 
-    def __init__(self, cluster: ClusterClient, name: str, group: str, topic: RoutedTopic, wanted: FrontFilter) -> None:
-        """`name` is for people."""
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        name: str,
+        group: str,
+        topic: RoutedTopic,
+        wanted: FrontFilter,
+        replaced: asyncio.Task[None] | None = None,
+    ) -> None:
+        """`name` is for people. `replaced` is the end of the member that this one replaces: all members of a group want
+        the same messages, so a leader refuses the streams of this member until the others are closed."""
         self.wanted = wanted
         self.topic = topic
         # When the consumer last received, by the clock of the caller.
@@ -54,6 +63,14 @@ class FrontMember:
         self._name = name
         self._group = group
         self._links: dict[int, ShardLink] = {}
+        self._replaced = replaced
+        # True: the member opens no more streams.
+        self.is_closed = False
+
+    async def may_begin(self) -> None:
+        """Wait until the member may open streams."""
+        if self._replaced is not None:
+            await asyncio.wait([self._replaced])
 
     def link(self, shard: int) -> ShardLink:
         """Return the link to the leader of a shard."""
@@ -64,6 +81,7 @@ class FrontMember:
 
     async def end(self) -> None:
         """End the receives that wait: they are answered soon. Then close the streams."""
+        self.is_closed = True
         for ask in self.asks.values():
             ask.cancel()
         if self.asks:
@@ -71,7 +89,8 @@ class FrontMember:
         await self.close()
 
     async def close(self) -> None:
-        await asyncio.gather(*(link.close() for link in self._links.values()))
+        self.is_closed = True
+        await asyncio.gather(self.may_begin(), *(link.close() for link in self._links.values()))
 
     def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
         wanted = consumer_group_pb2.SharedTopic(

@@ -147,18 +147,17 @@ class FrontReceiving:
         )
 
     async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
-        """Return the member that the consumer is. A consumer that wants other messages than before is a new member."""
+        """Return the member that the consumer is. A consumer that wants other messages than before is a new member, and
+        the old one ends."""
         key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
         member = self._members.get(key)
-        if member is not None and member.wanted != wanted.filter:
-            del self._members[key]
-            await member.end()
-            member = None
-        if member is None:
+        if member is None or member.wanted != wanted.filter:
+            replaced = None if member is None else self._close_soon(member)
             name = "".join(each if "!" <= each <= "~" else "_" for each in call.client_id)[:MAX_MEMBER_LENGTH]
-            member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter)
+            member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter, replaced)
             self._members[key] = member
         member.used_s = self._monotonic_s()
+        await member.may_begin()
         return member
 
     async def _lease(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
@@ -215,7 +214,9 @@ class FrontReceiving:
     async def _ask(
         self, shard: int, ask: Ask, member: FrontMember, wanted: _Wanted, wait_ms: int
     ) -> list[SharedMessage[bytes]]:
-        """Ask one shard. Raises LedgerError."""
+        """Ask one shard. A member that has ended gets no messages. Raises LedgerError."""
+        if member.is_closed:
+            return []
         if member.receives.get(shard, 0) >= MAX_RECEIVES:
             raise FrontRefusal(
                 pb.TOO_MANY_REQUESTS, f"{MAX_RECEIVES} receives of this consumer wait, which is the limit"
@@ -298,10 +299,11 @@ class FrontReceiving:
         members, self._members = list(self._members.values()), {}
         await asyncio.gather(*self._tasks, *(each.close() for each in members), return_exceptions=True)
 
-    def _close_soon(self, member: FrontMember) -> None:
-        task = asyncio.get_running_loop().create_task(member.end())
+    def _close_soon(self, member: FrontMember) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(member.end(), name="end of a RocketMQ consumer")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:
