@@ -33,7 +33,7 @@ RELEASE_MS = 1_000
 # Streams for changes that were not used for this time are closed.
 IDLE_S = 60.0
 
-_Place = tuple[str, str, int, int]
+_Place = tuple[NativeClients, str, int, int]
 
 
 @dataclass(eq=False, slots=True)
@@ -51,7 +51,7 @@ class FrontLeases:
     def __init__(self, sessions: FrontSessions, monotonic_s: Callable[[], float]) -> None:
         self._sessions = sessions
         self._monotonic_s = monotonic_s
-        # By caller, group, topic id and shard.
+        # By clients, group, topic id and shard.
         self._changers: dict[_Place, LeaseChanger] = {}
         # By group and lease.
         self._renewed: dict[tuple[str, MessageLease], _Renewed] = {}
@@ -128,7 +128,7 @@ class FrontLeases:
             del self._renewed[group, lease]
 
     def _changer(self, clients: NativeClients, group: str, lease: MessageLease) -> LeaseChanger:
-        key = (clients.caller.user, group, lease.topic_id, lease.shard)
+        key = (clients, group, lease.topic_id, lease.shard)
         changer = self._changers.get(key)
         if changer is None:
             changer = LeaseChanger(clients.cluster, "rocketmq-front", group, lease.topic_id, lease.shard)

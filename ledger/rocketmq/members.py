@@ -52,6 +52,7 @@ class FrontMember:
     ) -> None:
         """`name` is for people. `replaced` is the end of the member that this one replaces: all members of a group want
         the same messages, so a leader refuses the streams of this member until the others are closed."""
+        self.cluster = cluster
         self.wanted = wanted
         self.topic = topic
         # When the consumer last received, by the clock of the caller.
@@ -59,7 +60,6 @@ class FrontMember:
         # Receives under way, by shard.
         self.receives: dict[int, int] = {}
         self.asks: dict[asyncio.Task[Any], Ask] = {}
-        self._cluster = cluster
         self._name = name
         self._group = group
         self._links: dict[int, ShardLink] = {}
@@ -76,7 +76,7 @@ class FrontMember:
         """Return the link to the leader of a shard."""
         link = self._links.get(shard)
         if link is None:
-            link = self._links[shard] = ShardLink(self._cluster, shard, self._opening)
+            link = self._links[shard] = ShardLink(self.cluster, shard, self._opening)
         return link
 
     async def end(self) -> None:

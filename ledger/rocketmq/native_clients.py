@@ -34,9 +34,9 @@ BACKOFF_MS = 20
 _Key = tuple[str, int, bytes]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class NativeClients:
-    """The native clients of one caller."""
+    """The native clients of one caller. A user with a new password or secret is another caller, with other clients."""
 
     caller: Caller
     producer: AsyncProducer[bytes]

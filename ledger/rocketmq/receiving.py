@@ -147,11 +147,11 @@ class FrontReceiving:
         )
 
     async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
-        """Return the member that the consumer is. A consumer that wants other messages than before is a new member, and
-        the old one ends."""
+        """Return the member that the consumer is. A consumer that wants other messages than before, or proves itself
+        with a new secret, is a new member, and the old one ends."""
         key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
         member = self._members.get(key)
-        if member is None or member.wanted != wanted.filter:
+        if member is None or member.cluster is not clients.cluster or member.wanted != wanted.filter:
             replaced = None if member is None else self._close_soon(member)
             name = "".join(each if "!" <= each <= "~" else "_" for each in call.client_id)[:MAX_MEMBER_LENGTH]
             member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter, replaced)

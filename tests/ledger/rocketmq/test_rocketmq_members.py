@@ -113,6 +113,17 @@ async def test_a_consumer_that_changes_its_filter_back_waits_for_all_its_old_mem
     assert not passed._links, "a member that has ended opens no streams"
 
 
+async def test_a_consumer_with_a_new_secret_is_a_new_member_with_its_rights() -> None:
+    consumer = Consumer()
+    old, link = await consumer.connected(PAID)
+    link.may_close.set()
+    consumer.clients = clients_of(Caller("alice", 9))
+    member = await consumer.member(PAID)
+    assert member.cluster is consumer.clients.cluster
+    assert (old.is_closed, link.is_closed, consumer.members) == (True, True, [member])
+    assert await consumer.member(PAID) is member
+
+
 async def test_a_receive_of_a_consumer_that_has_ended_opens_no_stream() -> None:
     consumer = Consumer()
     member = await consumer.member(PAID)
