@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
+from ledger.broker.access.callers import Caller
 from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.shared_message import EXTEND, GIVE_BACK, PUT_OFF, MessageLease
 from ledger.errors import BusyError, LedgerError
@@ -33,14 +34,13 @@ RELEASE_MS = 1_000
 # Streams for changes that were not used for this time are closed.
 IDLE_S = 60.0
 
+ClientsOf = Callable[[Caller], Awaitable[NativeClients]]
 _Place = tuple[NativeClients, str, int, int]
 
 
 @dataclass(eq=False, slots=True)
 class _Renewed:
     session: FrontSession
-    clients: NativeClients
-    group: str
     since_s: float
     ends_s: float
 
@@ -48,8 +48,10 @@ class _Renewed:
 class FrontLeases:
     """Changes leases for all consumers of this node."""
 
-    def __init__(self, sessions: FrontSessions, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, sessions: FrontSessions, clients_of: ClientsOf, monotonic_s: Callable[[], float]) -> None:
+        """`clients_of(caller)` returns the native clients that act for a caller. It raises LedgerError."""
         self._sessions = sessions
+        self._clients_of = clients_of
         self._monotonic_s = monotonic_s
         # By clients, group, topic id and shard.
         self._changers: dict[_Place, LeaseChanger] = {}
@@ -75,13 +77,11 @@ class FrontLeases:
         changer.used_s = self._monotonic_s()
         return await changer.change(WantedLeaseChange(kind, lease, duration_ms))
 
-    def renew(
-        self, session: FrontSession, clients: NativeClients, group: str, lease: MessageLease, ends_s: float
-    ) -> None:
+    def renew(self, session: FrontSession, group: str, lease: MessageLease, ends_s: float) -> None:
         """Extend a lease from now on, as long as the client lives. `ends_s` is when it ends, by the node's steady
         clock."""
         if len(self._renewed) < MAX_RENEWED:
-            self._renewed[group, lease] = _Renewed(session, clients, group, self._monotonic_s(), ends_s)
+            self._renewed[group, lease] = _Renewed(session, self._monotonic_s(), ends_s)
 
     def drop(self, group: str, lease: MessageLease) -> None:
         """Extend a lease no more."""
@@ -92,7 +92,7 @@ class FrontLeases:
         for (group, lease), renewed in list(self._renewed.items()):
             if renewed.session is session:
                 del self._renewed[group, lease]
-                self._later(self.change(renewed.clients, group, PUT_OFF, lease, RELEASE_MS))
+                self._later(self._change_for(session, group, PUT_OFF, lease, RELEASE_MS))
 
     def give_back(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
         """Give back a message that was leased for a consumer that is gone: the attempt does not count."""
@@ -122,10 +122,17 @@ class FrontLeases:
 
     async def _extend(self, group: str, lease: MessageLease, renewed: _Renewed) -> None:
         asked_s = self._monotonic_s()
-        outcome = await self.change(renewed.clients, group, EXTEND, lease, RENEWED_MS)
+        outcome = await self._change_for(renewed.session, group, EXTEND, lease, RENEWED_MS)
         renewed.ends_s = extended_end_s(RENEWED_MS, asked_s)
         if not outcome.changed and self._renewed.get((group, lease)) is renewed:
             del self._renewed[group, lease]
+
+    async def _change_for(
+        self, session: FrontSession, group: str, kind: int, lease: MessageLease, duration_ms: int
+    ) -> LeaseOutcome:
+        """Change a lease by the present rights of the client: its secret may be another one than when it got the
+        message. Raises LedgerError."""
+        return await self.change(await self._clients_of(session.caller), group, kind, lease, duration_ms)
 
     def _changer(self, clients: NativeClients, group: str, lease: MessageLease) -> LeaseChanger:
         key = (clients, group, lease.topic_id, lease.shard)

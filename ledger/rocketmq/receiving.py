@@ -266,7 +266,7 @@ class FrontReceiving:
                 await context.write(service_pb2.ReceiveMessageResponse(message=answer))
                 given += 1
                 if wanted.invisible_ms is None:
-                    self._leases.renew(session, clients, wanted.group, message.lease, steady_s + left_ms / 1000)
+                    self._leases.renew(session, wanted.group, message.lease, steady_s + left_ms / 1000)
             end = service_pb2.ReceiveMessageResponse()
             end.delivery_timestamp.FromMilliseconds(now_ms)
             await context.write(end)

@@ -6,12 +6,14 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+from ledger.broker.access.callers import ANYBODY
 from ledger.client.shared.shared_message import EXTEND, MessageLease, SharedMessage
 from ledger.rocketmq.acknowledging import FrontAcknowledging
 from ledger.rocketmq.handles import ReceiptHandle
 from ledger.rocketmq.leases import RENEW_BEFORE_S, RENEWED_MS, FrontLeases
 from ledger.rocketmq.members import LeaseOutcome
 from ledger.rocketmq.receiving import FrontReceiving
+from ledger.rocketmq.sessions import FrontSession
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
@@ -40,7 +42,11 @@ class Changes(FrontLeases):
 
     def __init__(self, clocks: Clocks) -> None:
         sessions: Any = SimpleNamespace(on_end=[], is_alive=lambda session: True)
-        super().__init__(sessions, clocks.steady_s)
+
+        async def clients_of(caller: object) -> Any:
+            return None
+
+        super().__init__(sessions, clients_of, clocks.steady_s)
         self.clocks = clocks
         self.counts = True
         self.sent: list[tuple[int, int]] = []
@@ -79,7 +85,8 @@ async def hand_out(clocks: Clocks, leases: FrontLeases, invisible_ms: int | None
     wanted: Any = SimpleNamespace(group="work", invisible_ms=invisible_ms)
     context: Any = Answers(clocks)
     request = service_pb2.ReceiveMessageRequest(message_queue=pb.MessageQueue(topic=ORDERS))
-    await receiving._hand_out([leased(20.0)], wanted, request, nothing, nothing, context)
+    session = FrontSession("client", ANYBODY, 0.0)
+    await receiving._hand_out([leased(20.0)], wanted, request, session, nothing, context)
     _, answer, _ = context.written
     assert isinstance(answer, service_pb2.ReceiveMessageResponse)
     return answer
