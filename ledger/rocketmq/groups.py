@@ -26,8 +26,8 @@ class FrontGroups:
 
     def __init__(self, lookup: GroupLookup) -> None:
         self._lookup = lookup
-        # By group: the creation of the group under way.
-        self._creating: dict[str, asyncio.Task[GroupMode]] = {}
+        # By caller's client and group: the creation of the group under way. Each caller creates with its own rights.
+        self._creating: dict[tuple[ClusterClient, str], asyncio.Task[GroupMode]] = {}
         # Groups whose topics for retries and dead letters are there.
         self._prepared: set[str] = set()
 
@@ -40,13 +40,14 @@ class FrontGroups:
         FIFO only has order by key. Raises GroupConflictError if the group's members own queues, and LedgerError."""
         if (mode := self._lookup.mode(group)) is not None and group in self._prepared:
             return mode
-        creating = self._creating.get(group)
+        key = (cluster, group)
+        creating = self._creating.get(key)
         if creating is None:
             kinds = [is_fifo(topic) for topic in topics]
             by_key = bool(kinds) and all(kinds)
             creating = asyncio.create_task(self._prepare(group, cluster, by_key=by_key), name=f"new group {group}")
-            self._creating[group] = creating
-            creating.add_done_callback(lambda _: self._creating.pop(group, None))
+            self._creating[key] = creating
+            creating.add_done_callback(lambda _: self._creating.pop(key, None))
         return await asyncio.shield(creating)
 
     async def _prepare(self, group: str, cluster: ClusterClient, *, by_key: bool) -> GroupMode:
