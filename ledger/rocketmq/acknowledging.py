@@ -1,13 +1,13 @@
 """Takes the acknowledgements of RocketMQ consumers, and changes the leases of their messages.
 
-A receipt handle has all that is needed, so any node takes it. An acknowledgement that is repeated counts again, because
-a client that hears no answer asks again, at this node or another.
+A receipt handle has all that is needed, so any node takes it. The leader of the shard decides whether the consumer
+still has the message: leases end by the lease time of the shard, and not by the clock of a node. A repeated
+acknowledgement counts again, because a client that hears no answer asks again, at this node or another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND
@@ -32,9 +32,8 @@ MAX_ENTRIES = 1_024
 class FrontAcknowledging:
     """Serves the consumers of this node."""
 
-    def __init__(self, leases: FrontLeases, now_ms: Callable[[], int]) -> None:
+    def __init__(self, leases: FrontLeases) -> None:
         self._leases = leases
-        self._now_ms = now_ms
 
     async def acknowledge(
         self, request: service_pb2.AckMessageRequest, clients: NativeClients
@@ -67,8 +66,6 @@ class FrontAcknowledging:
     ) -> pb.Status:
         if isinstance(handle, FrontRefusal):
             return handle.status
-        if self._has_ended(handle):
-            return _ENDED.status
         try:
             outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease)
         except LedgerError as error:
@@ -86,16 +83,11 @@ class FrontAcknowledging:
                 pb.ILLEGAL_INVISIBLE_TIME, f"the invisible duration is 0 to {MAX_INVISIBLE_MS // 3_600_000} h"
             )
         handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        if self._has_ended(handle):
-            raise _ENDED
-        duration_ms = max(duration_ms, MIN_LEASE_MS)
         self._leases.drop(group, handle.lease)
-        asked_ms = self._now_ms()
-        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, duration_ms)
+        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, max(duration_ms, MIN_LEASE_MS))
         if not outcome.changed:
             raise _ENDED
-        changed = handle.changed(asked_ms + duration_ms)
-        return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(changed))
+        return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(handle.changed()))
 
     async def forward_to_dead_letters(
         self, request: service_pb2.ForwardMessageToDeadLetterQueueRequest, clients: NativeClients
@@ -103,8 +95,6 @@ class FrontAcknowledging:
         """Raises FrontRefusal, LedgerError."""
         group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
         handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        if self._has_ended(handle):
-            raise _ENDED
         lease = handle.lease
         move = consumer_group_pb2.MoveRequest(
             shard=lease.shard,
@@ -123,9 +113,6 @@ class FrontAcknowledging:
         except (ConsumerFencedError, UnknownQueueError) as error:
             raise _ENDED from error
         return service_pb2.ForwardMessageToDeadLetterQueueResponse(status=ok())
-
-    def _has_ended(self, handle: ReceiptHandle) -> bool:
-        return 0 < handle.end_ms < self._now_ms()
 
 
 _ENDED = invalid_handle("the lease of the message has ended, or another consumer has the message")

@@ -59,7 +59,7 @@ class RocketmqFront:
         self.sessions = FrontSessions(runtime.monotonic_s)
         self.groups = FrontGroups(runtime.lookup)
         self.leases = FrontLeases(self.sessions, self.pool.of, runtime.monotonic_s)
-        self.acknowledging = FrontAcknowledging(self.leases, runtime.now_ms)
+        self.acknowledging = FrontAcknowledging(self.leases)
         self.receiving = FrontReceiving(
             self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
         )

@@ -22,9 +22,10 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import TimedHandle
 
 _VERSION = "r1_"
-# hash of the consumer group u64 | topic id u32 | shard u32 | queue u32 | offset u64 | lease u64 | resets u64 | end u64
-# | serial u32 | the lowest 3 bytes of the CRC32C before
-_FIELDS = struct.Struct("<QIIIQQQQI")
+# hash of the consumer group u64 | topic id u32 | shard u32 | queue u32 | offset u64 | lease u64 | resets u64
+# | 8 bytes 0, in which older nodes write the end of the lease by their clock | serial u32
+# | the lowest 3 bytes of the CRC32C before
+_FIELDS = struct.Struct("<QIIIQQQ8xI")
 _CHECK_BYTES = 3
 _LENGTH = len(_VERSION) + -(-(_FIELDS.size + _CHECK_BYTES) * 4 // 3)
 _MAX_OFFSET = (1 << 63) - 1
@@ -35,22 +36,20 @@ MAX_RECALL_CHARACTERS = 512
 
 @dataclass(frozen=True, slots=True)
 class ReceiptHandle:
-    """Names a message that a consumer group has leased. `end_ms` is when the lease ends, in ms since 1970; 0: the node
-    extends the lease as long as the client lives. `serial` counts the changes of the lease, so that of two handles of
-    one lease the newer one counts."""
+    """Names a message that a consumer group has leased. `serial` counts the changes of the lease, so that of two
+    handles of one lease the newer one counts. The end of the lease is not in the handle: only the leader knows it."""
 
     group_hash: int
     lease: MessageLease
-    end_ms: int
     serial: int = 0
 
     @classmethod
-    def of(cls, group: str, lease: MessageLease, end_ms: int) -> ReceiptHandle:
-        return cls(xxhash.xxh3_64_intdigest(group.encode()), lease, end_ms)
+    def of(cls, group: str, lease: MessageLease) -> ReceiptHandle:
+        return cls(xxhash.xxh3_64_intdigest(group.encode()), lease)
 
-    def changed(self, end_ms: int) -> ReceiptHandle:
+    def changed(self) -> ReceiptHandle:
         """Return the handle of the lease after a change of its end."""
-        return replace(self, end_ms=end_ms, serial=min(self.serial + 1, 0xFFFF_FFFF))
+        return replace(self, serial=min(self.serial + 1, 0xFFFF_FFFF))
 
     def __str__(self) -> str:
         lease = self.lease
@@ -62,10 +61,9 @@ class ReceiptHandle:
             lease.offset,
             lease.entry,
             lease.resets,
-            self.end_ms,
             self.serial,
         )
-        return _VERSION + base64.urlsafe_b64encode(fields + _check_bytes(fields)).decode().rstrip("=")
+        return _VERSION + _coded(fields + _check_bytes(fields))
 
     @classmethod
     def parse(cls, text: str, group: str, topic_id: int) -> ReceiptHandle:
@@ -74,15 +72,12 @@ class ReceiptHandle:
         fields = _decoded(text)
         if fields is None:
             raise invalid_handle("this is no receipt handle of this cluster: pass on what the message has")
-        group_hash, topic, shard, queue, offset, entry, resets, end_ms, serial = _FIELDS.unpack(fields)
+        group_hash, topic, shard, queue, offset, entry, resets, serial = _FIELDS.unpack(fields)
         if group_hash != xxhash.xxh3_64_intdigest(group.encode()) or topic != topic_id:
             raise invalid_handle("the receipt handle is one of another consumer group or topic")
         if offset > _MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
-        found = cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), end_ms, serial)
-        if str(found) != text:  # the last character has bits that nothing uses
-            raise invalid_handle("the receipt handle was changed")
-        return found
+        return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial)
 
 
 def _decoded(text: str) -> bytes | None:
@@ -93,8 +88,14 @@ def _decoded(text: str) -> bytes | None:
         data = base64.b64decode(coded + "=" * (-len(coded) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
+    if _coded(data) != coded:  # the last character has bits that nothing uses
+        return None
     fields = data[: _FIELDS.size]
     return fields if data[_FIELDS.size :] == _check_bytes(fields) else None
+
+
+def _coded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _check_bytes(fields: bytes) -> bytes:
@@ -107,8 +108,7 @@ def invalid_handle(message: str) -> FrontRefusal:
 
 def recall_handle(handle: str, message_id: str) -> str:
     """Return the handle by which a client recalls a message that waits. `handle` is the cluster's."""
-    coded = base64.urlsafe_b64encode(message_id.encode()).decode().rstrip("=")
-    return f"{handle}{_SEPARATOR}{coded}"
+    return f"{handle}{_SEPARATOR}{_coded(message_id.encode())}"
 
 
 def read_recall_handle(text: str) -> tuple[TimedHandle, str]:

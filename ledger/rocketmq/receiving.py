@@ -256,9 +256,7 @@ class FrontReceiving:
             await context.write(service_pb2.ReceiveMessageResponse(status=status))
             for message in messages:
                 left_ms = max(0, int((message.ends_s - now_s) * 1000))
-                handle = ReceiptHandle.of(
-                    wanted.group, message.lease, 0 if wanted.invisible_ms is None else now_ms + left_ms
-                )
+                handle = ReceiptHandle.of(wanted.group, message.lease)
                 delivery = FrontDelivery(
                     message.attempt, str(handle), left_ms, message.transaction, message.lease.topic_id
                 )

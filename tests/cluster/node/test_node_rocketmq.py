@@ -165,6 +165,15 @@ async def test_a_changed_lease_ends_at_its_new_time_and_its_old_handle_ends(clie
     assert code(await client.ack("billing", "orders", again)) == "OK"
 
 
+async def test_an_acknowledgement_counts_after_the_lease_if_no_other_receive_got_the_message(client: RawClient) -> None:
+    await client.sent("orders")
+    (message,) = await client.some("billing", "orders", 1)
+    changed = await client.invisible("billing", "orders", message.system_properties.receipt_handle, 1)
+    await asyncio.sleep(1.5)
+    assert code(await client.ack("billing", "orders", changed.receipt_handle)) == "OK"
+    assert await client.messages("billing", "orders") == []
+
+
 async def test_of_two_handles_of_one_message_the_newer_counts(client: RawClient) -> None:
     await client.sent("orders")
     (message,) = await client.some("billing", "orders", 1)

@@ -1,18 +1,25 @@
-"""The ends of leases that a RocketMQ consumer is told: never later than the leader's."""
+"""The ends of leases that a RocketMQ consumer is told are never later than the leader's, which decides."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import struct
 from types import SimpleNamespace
 from typing import Any
 
+import google_crc32c
+import pytest
+import xxhash
+
 from ledger.broker.access.callers import ANYBODY
-from ledger.client.shared.shared_message import EXTEND, MessageLease, SharedMessage
+from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND, MessageLease, SharedMessage
 from ledger.rocketmq.acknowledging import FrontAcknowledging
 from ledger.rocketmq.handles import ReceiptHandle
 from ledger.rocketmq.leases import RENEW_BEFORE_S, RENEWED_MS, FrontLeases
 from ledger.rocketmq.members import LeaseOutcome
 from ledger.rocketmq.receiving import FrontReceiving
+from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.sessions import FrontSession
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
@@ -56,7 +63,7 @@ class Changes(FrontLeases):
     ) -> LeaseOutcome:
         self.sent.append((kind, duration_ms))
         self.clocks.passed_s += WAY_S
-        return LeaseOutcome(changed=self.counts, settled=False)
+        return LeaseOutcome(changed=self.counts, settled=self.counts and kind == ACKNOWLEDGE)
 
 
 class Answers:
@@ -92,12 +99,10 @@ async def hand_out(clocks: Clocks, leases: FrontLeases, invisible_ms: int | None
     return answer
 
 
-async def test_a_handle_ends_no_later_than_the_lease() -> None:
+async def test_a_consumer_is_told_no_longer_lease_than_the_message_has() -> None:
     clocks = Clocks()
     told = (await hand_out(clocks, Changes(clocks), 20_000)).message.system_properties
-    handle = ReceiptHandle.parse(told.receipt_handle, "work", LEASE.topic_id)
-    assert NOW_MS + 15_000 <= handle.end_ms <= NOW_MS + 20_000
-    assert told.invisible_duration.ToMilliseconds() == handle.end_ms - NOW_MS
+    assert 15_000 <= told.invisible_duration.ToMilliseconds() <= 20_000
 
 
 async def test_a_lease_that_the_node_extends_is_extended_before_it_ends() -> None:
@@ -115,16 +120,41 @@ async def test_a_lease_that_the_node_extends_is_extended_before_it_ends() -> Non
     await leases.close()
 
 
-async def test_a_changed_lease_ends_that_long_after_the_request() -> None:
-    clocks = Clocks()
-    handle = ReceiptHandle.of("work", LEASE, NOW_MS + 20_000)
+def acknowledging(*, counts: bool) -> tuple[FrontAcknowledging, Any]:
+    """Return the acknowledging of a node, with native clients. The leader says whether changes count."""
+    changes = Changes(Clocks())
+    changes.counts = counts
 
     async def topic(name: str) -> Any:
         return SimpleNamespace(topic_id=LEASE.topic_id)
 
-    clients: Any = SimpleNamespace(cluster=SimpleNamespace(topic=topic))
-    request = service_pb2.ChangeInvisibleDurationRequest(group=WORK, topic=ORDERS, receipt_handle=str(handle))
-    request.invisible_duration.FromSeconds(60)
-    response = await FrontAcknowledging(Changes(clocks), clocks.now_ms).change_invisible_duration(request, clients)
-    changed = ReceiptHandle.parse(response.receipt_handle, "work", LEASE.topic_id)
-    assert changed.end_ms == NOW_MS + 60_000
+    return FrontAcknowledging(changes), SimpleNamespace(cluster=SimpleNamespace(topic=topic))
+
+
+def handle_of_an_older_node() -> str:
+    """Return a handle that says that the lease has ended, by the clock of the node that handed the message out."""
+    group = xxhash.xxh3_64_intdigest(b"work")
+    fields = struct.pack("<QIIIQQQQI", group, LEASE.topic_id, 0, 0, LEASE.offset, LEASE.entry, LEASE.resets, 1, 0)
+    check = int(google_crc32c.value(fields)).to_bytes(4, "little")[:3]
+    return "r1_" + base64.urlsafe_b64encode(fields + check).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "handle", [str(ReceiptHandle.of("work", LEASE)), handle_of_an_older_node()], ids=["new", "old"]
+)
+@pytest.mark.parametrize("counts", [True, False])
+async def test_the_leader_decides_whether_a_consumer_still_has_its_message(handle: str, *, counts: bool) -> None:
+    front, clients = acknowledging(counts=counts)
+    acknowledge = service_pb2.AckMessageRequest(group=WORK, topic=ORDERS)
+    acknowledge.entries.add(message_id="m", receipt_handle=handle)
+    (entry,) = (await front.acknowledge(acknowledge, clients)).entries
+    assert entry.status.code == (pb.OK if counts else pb.INVALID_RECEIPT_HANDLE)
+    change = service_pb2.ChangeInvisibleDurationRequest(group=WORK, topic=ORDERS, receipt_handle=handle)
+    change.invisible_duration.FromSeconds(60)
+    if counts:
+        changed = (await front.change_invisible_duration(change, clients)).receipt_handle
+        assert ReceiptHandle.parse(changed, "work", LEASE.topic_id) == ReceiptHandle.of("work", LEASE).changed()
+        return
+    with pytest.raises(FrontRefusal) as refused:
+        await front.change_invisible_duration(change, clients)
+    assert refused.value.code == pb.INVALID_RECEIPT_HANDLE
