@@ -122,6 +122,14 @@ async def test_a_message_of_a_native_client_is_received(fleet: Fleet, client: Ra
     assert system.message_id == f"orders:{sent.queue}:{sent.offset}"
 
 
+async def test_a_native_message_with_a_timestamp_of_no_date_is_received(fleet: Fleet, client: RawClient) -> None:
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        await producer.send("orders", b"strange", timestamp_ms=1 << 61)
+    (message,) = await client.some("billing", "orders", 1)
+    system = message.system_properties
+    assert (message.body, system.delivery_attempt, system.born_timestamp.ToDatetime().year) == (b"strange", 1, 9999)
+
+
 async def test_entries_with_different_results_are_told_apart(client: RawClient) -> None:
     sent = [client.message("orders", body) for body in (b"1", b"2", b"3")]
     answer = await client.send(*sent)
