@@ -1,6 +1,7 @@
 """The command `ledgermq consume --group` for a shared group leases messages as a member, and prints them.
 
-A message is acknowledged when it has been printed. Without --follow, the command ends when the shared group has settled
+A message is acknowledged when it has been printed. A message that cannot be printed, for example on a full disk, is
+handed out again when its lease ends. Without --follow, the command ends when the shared group has settled
 all messages that existed at the start of the command, also those that other members have leased.
 """
 
@@ -67,8 +68,9 @@ async def consume_in_shared_group(
             while count is None or writer.written < count:
                 most = _MESSAGES_AT_ONCE if count is None else min(_MESSAGES_AT_ONCE, count - writer.written)
                 messages = await consumer.receive(most, ack=printed, max_wait_ms=_WAIT_MS)
-                printed = messages
+                printed = []
                 writer.write(list[Message](messages))
+                printed = messages
                 if not messages and not follow and await has_come_to(admin, group, ends):
                     return
         finally:

@@ -24,7 +24,7 @@ def start(*arguments: str, cwd: Path | None = None, **options: Any) -> subproces
         cwd=cwd,
         env=environment,
         stdin=options.pop("stdin", subprocess.DEVNULL),
-        stdout=subprocess.PIPE,
+        stdout=options.pop("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,
         **options,
     )

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from cluster.local.processes import DevCluster
 from ledgermq import AsyncGroupConsumer, Message, SharedConsumer
-from tests.cluster.cli.command import run
+from tests.cluster.cli.command import TIMEOUT_S, run, start
 from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
@@ -228,3 +229,33 @@ def test_a_shared_group_is_consumed_with_a_filter(ledgermq: Any) -> None:
     ):
         said = ledgermq("consume", "parts", *options, "--where", where, status=status)[1]
         assert told in " ".join(said.split())
+
+
+@pytest.mark.parametrize("mode", ["shared", "queues"])
+@pytest.mark.parametrize("output", ["full-disk", "closed-pipe"])
+def test_messages_that_could_not_be_printed_are_not_acknowledged(
+    ledgermq: Any, directory: Path, mode: str, output: str
+) -> None:
+    topic, group = f"unprinted-{mode}-{output}", f"printers-{mode}-{output}"
+    ledgermq("topic", "create", topic, "--queues", "1")
+    ledgermq("produce", topic, input=b"1\n2\n3\n")
+    if mode == "shared":
+        ledgermq("group", "create", group, "--mode", "shared")
+    with (
+        _unwritable(output) as stdout,
+        start("consume", topic, "--group", group, cwd=directory, stdout=stdout) as command,
+    ):
+        _, said = command.communicate(timeout=TIMEOUT_S)
+    assert "Traceback" not in said.decode()
+    if output == "full-disk":
+        assert (command.returncode, "No space left on device" in said.decode()) == (1, True), said.decode()
+    (queue,) = json.loads(ledgermq("group", "describe", group, "--format", "json")[0])["queues"]
+    assert queue["lag"] == 3
+
+
+def _unwritable(output: str) -> BinaryIO:
+    if output == "full-disk":
+        return open("/dev/full", "wb")
+    reader, writer = os.pipe()
+    os.close(reader)
+    return open(writer, "wb")
