@@ -498,7 +498,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         If the group has more members than queues, a member may stay without queues. Raises the same errors as
         getmany().
         """
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 while True:
                     self._client.check_open()
@@ -508,6 +508,9 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                         raise trouble
                     self._news.clear()
                     await self._news.wait()
+        except TimeoutError as error:
+            if isinstance(error, LedgerError):  # RequestTimeoutError is also a TimeoutError
+                raise
         return []
 
     def position(self, topic: str, queue: int) -> int:
