@@ -9,7 +9,7 @@ without pause wakes it once.
 
 A message in the line is not counted in the producer's buffer yet. While the line is full, the program's thread waits
 for the event loop, which needs some milliseconds. If the producer's buffer is full, the event loop refuses the message
-with BufferFullError.
+with BufferFullError. When the event loop has ended, the messages that it has not taken get ClosedError.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger.client.producer.producer_batch import Acknowledged
 from ledger.client.producer.receipts import scheduled_metadata
 from ledger.client.records import RecordMetadata
 from ledger.client.sync.loop_thread import LoopThread
-from ledger.errors import LedgerError
+from ledger.errors import ClosedError, LedgerError
 from ledger.timed import WaitingMessages
 
 MAX_LINE_MESSAGES = 2_048
@@ -56,6 +56,9 @@ class Handover:
         self._taken: deque[_Waiting] = deque()
         # True from the time at which the event loop is asked to take the line until it has found the line empty.
         self._asked = False
+        # True when the event loop has ended. The line is empty then, and stays empty.
+        self._ended = False
+        thread.at_end(self._end)
 
     def __len__(self) -> int:
         """The number of messages that wait in the line."""
@@ -70,6 +73,8 @@ class Handover:
                 self._thread.check_open()  # a child process has a copy of the line, and no thread that takes it
             if self._is_full(size):
                 self._wait_for_room(size)
+            if self._ended:
+                self._thread.check_open()  # raises ClosedError
             if not self._asked:
                 self._thread.call_soon(self._take)
                 self._asked = True
@@ -109,6 +114,17 @@ class Handover:
                 receipt.failed(error)
             except Exception as error:  # of an argument with an unusual type: the program gets it as from send()
                 receipt.broken(error)
+
+    def _end(self) -> None:
+        """Fail the messages that the event loop has not taken before it ended, and let no more into the line."""
+        with self._lock:
+            self._ended = True
+            self._taken.extend(self._line)
+            self._line, self._line_bytes = [], 0
+            self._room.notify_all()
+        while self._taken:
+            future, topic, _ = self._taken.popleft()
+            MessageReceipt(topic, future).failed(ClosedError("The producer was closed before this message was sent."))
 
 
 class MessageReceipt:

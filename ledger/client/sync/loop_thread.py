@@ -39,6 +39,7 @@ class LoopThread:
         # thread holds the lock.
         self._lock = threading.RLock()
         self._closing = False
+        self._at_end: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -90,6 +91,10 @@ class LoopThread:
         """Call `callback` in the next turn of the event loop. The caller must run on the event loop."""
         self._loop.call_soon(callback)
 
+    def at_end(self, callback: Callable[[], object]) -> None:
+        """Call `callback` on this thread after the event loop has ended, when no more work runs."""
+        self._at_end.append(callback)
+
     @property
     def is_closing(self) -> bool:
         """True if the event loop ends, so that its tasks are cancelled."""
@@ -122,6 +127,8 @@ class LoopThread:
     def _work(self) -> None:
         self._loop.run_forever()
         self._loop.close()
+        for callback in self._at_end:
+            callback()
 
     async def _wind_up(self) -> None:
         """Cancel all tasks, and stop the event loop. When `_wind_up` runs, all submitted work has already begun,

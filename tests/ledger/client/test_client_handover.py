@@ -12,7 +12,7 @@ import pytest
 import ledgermq
 from ledger.client.producer.producer_batch import Acknowledged
 from ledger.client.sync import handover
-from ledger.client.sync.handover import Handover, MessageReceipt
+from ledger.client.sync.handover import Handover, MessageFuture, MessageReceipt
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, MessageTooLargeError
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
@@ -107,6 +107,36 @@ def test_a_program_that_waits_for_room_learns_that_the_client_closes(thread: Cou
     blocked.go.set()
     closing.join()
     assert all(future.done() for future in futures), "what was in the line is not forgotten"
+
+
+def test_a_message_that_comes_while_the_event_loop_ends_gets_an_error(thread: CountingThread) -> None:
+    futures: list[MessageFuture] = []
+
+    def put() -> None:
+        futures.append(line.put(1, "t", (len(futures),)))
+
+    def accept(receipt: MessageReceipt, topic: str, number: int) -> None:
+        """Accept a message while another thread sends the next one, so that no line that is taken is the last."""
+        assert number < 1000, "the event loop does not end"
+        sending = threading.Thread(target=put)
+        sending.start()
+        sending.join()
+        accepting(receipt, topic, number)
+
+    line = Handover(thread, accept)
+    blocked = Blocked(thread)
+    put()
+    closing = threading.Thread(target=thread.close)
+    closing.start()
+    while thread.alive:
+        pass
+    blocked.go.set()
+    closing.join()
+    *accepted, late = futures
+    assert [future.result(DEADLINE_S).offset for future in accepted] == list(range(len(accepted)))
+    assert isinstance(late.exception(DEADLINE_S), ClosedError)
+    with pytest.raises(ClosedError):
+        line.put(1, "t", (0,))
 
 
 def test_a_callback_may_send_although_the_line_is_full(thread: CountingThread) -> None:
