@@ -181,6 +181,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         self._history = None if history is None else Path(history)
         self._history_process = history_process
         self._recorder: Recorder | None = None
+        # Closes everything. The first call of stop() makes it; the others wait for it.
+        self._ending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect to the cluster.
@@ -252,9 +254,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
 
     async def stop(self) -> None:
         """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. A send that has
-        no result after delivery_timeout_ms fails.
+        no result after delivery_timeout_ms fails. The call is idempotent, also while another call of stop() waits.
         """
         if not self._client.started:
+            if self._ending is not None:
+                await asyncio.wait([self._ending])
             return
         try:
             with contextlib.suppress(TimeoutError):
@@ -262,8 +266,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                     await self.flush()
         finally:
             self._client.refuse_calls()
+            if self._ending is None:
+                self._ending = self._loop.create_task(self._end(), name="end of a producer")
             # A caller that gives up does not leave half of it open.
-            self._ending = self._loop.create_task(self._end(), name="end of a producer")
             await asyncio.shield(self._ending)
 
     async def _end(self) -> None:

@@ -207,6 +207,41 @@ async def test_a_producer_that_stops_leaves_the_messages_of_others(broker: FakeB
     await stopped(staying)
 
 
+async def test_a_producer_that_is_stopped_twice_at_the_same_time_leaves_once(broker: FakeBroker) -> None:
+    leaving, staying = await ready(broker, 2)
+    broker.late_s = 0.1
+    mine = leaving.send_nowait("t", b"mine")
+    stops = [asyncio.create_task(leaving.stop()) for _ in range(2)]
+    assert await results(stops) == [None, None]
+    assert mine.result().offset == 0
+    assert staying._common is not None
+    assert staying._common._common.users == 1
+    assert staying._client.link._users == 1
+    assert (await asyncio.wait_for(staying.send("t", b"other"), SECONDS)).offset == 1
+    await stopped(staying)
+
+
+async def test_a_second_stop_waits_for_the_end_of_the_first(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (one,) = await ready(broker, 1)
+    close, may_close = one._sender.close, asyncio.Event()
+
+    async def close_later() -> None:
+        await may_close.wait()
+        await close()
+
+    monkeypatch.setattr(one._sender, "close", close_later)
+    first = asyncio.create_task(one.stop())
+    await until(lambda: one._ending is not None, "the first stop closes the producer")
+    second = asyncio.create_task(one.stop())
+    await asyncio.sleep(0.01)
+    assert not second.done()
+    may_close.set()
+    assert await results([first, second]) == [None, None]
+    await one.stop()
+
+
 async def test_a_stop_and_a_flush_wait_for_the_messages_of_their_producer_alone(broker: FakeBroker) -> None:
     broker.cluster.create("away", 1, shards=[1])
     one, other = await ready(broker, 2, delivery_timeout_ms=60_000)
