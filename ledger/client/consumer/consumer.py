@@ -137,6 +137,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             most_users=_CONSUMERS_OF_A_LINK,
         )
         self._is_ending = False
+        # Closes the consumer, also if the caller of `stop` is cancelled.
+        self._ending: asyncio.Task[None] | None = None
         self._topics: dict[str, RoutedTopic] = {}
         self._current: Cursor | None = None
 
@@ -167,12 +169,17 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
     async def stop(self) -> None:
         """Close the consumer. An iteration that waits for a message ends; every other read that waits raises
         ClosedError."""
-        if not self._client.started:
-            return
-        self._client.refuse_calls()
-        if self._topic_changed in self._client.routes.on_topic_change:
-            self._client.routes.on_topic_change.remove(self._topic_changed)
-        self._news.set()
+        if self._ending is None:
+            if not self._client.started:
+                return
+            self._client.refuse_calls()
+            if self._topic_changed in self._client.routes.on_topic_change:
+                self._client.routes.on_topic_change.remove(self._topic_changed)
+            self._news.set()
+            self._ending = asyncio.create_task(self._end(), name="end of a consumer")
+        await asyncio.shield(self._ending)  # a caller that gives up does not leave half of it open
+
+    async def _end(self) -> None:
         await self._readers.close()
         await self._client.close()
 

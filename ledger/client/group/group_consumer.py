@@ -215,6 +215,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         self._is_ending = False
         # Not None: a task stops the consumer; set when it has stopped.
         self._stopped: asyncio.Event | None = None
+        # The end of the consumer, which goes on if the caller of `stop` is cancelled.
+        self._leaving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -270,10 +272,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                         as long as `release_timeout_ms` allows; if this task reads them, not at all, because it cannot
                         finish them meanwhile
 
-        With `auto_acknowledge`, a message is finished when the program asks for the next message. The call is
-        idempotent.
+        With `auto_acknowledge`, a message is finished when the program asks for the next message. If the caller is
+        cancelled, for example by `asyncio.wait_for`, the consumer leaves the group without waiting for messages in
+        hand. The call is idempotent.
         """
-        if not self._client.started:
+        if self._stopped is None and not self._client.started:
             return
         self.stop_reading()
         if self._stopped is not None:
@@ -285,9 +288,10 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         self._stopped = asyncio.Event()
         try:
             await self._wait_for_reader(timeout_s)
-            await self._leave()
         finally:
-            self._stopped.set()
+            # A member that stays in the group and does not read would keep its queues from the others.
+            self._leaving = asyncio.create_task(self._leave(self._stopped), name="end of a group consumer")
+            await asyncio.shield(self._leaving)
 
     async def _wait_for_reader(self, timeout_s: float | None) -> None:
         """Wait until the messages that were handed out are finished, for at most `timeout_s`."""
@@ -306,7 +310,13 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                     self._progress.clear()
                     await self._progress.wait()
 
-    async def _leave(self) -> None:
+    async def _leave(self, stopped: asyncio.Event) -> None:
+        try:
+            await self._leave_group()
+        finally:
+            stopped.set()
+
+    async def _leave_group(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -211,6 +211,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._backoff = Backoff(200, _AGAIN_S * 1000, rng or random.Random())
         self._reading: asyncio.Task[None] | None = None
+        # The end of the consumer, which goes on if the caller of `stop` is cancelled.
+        self._leaving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect, join the group and begin to call the listener. Raises the same errors as
@@ -225,20 +227,24 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Stop calling the listener, wait up to `timeout_s` seconds for running calls, then acknowledge the
-        finished messages and leave the group."""
+        finished messages and leave the group. If the caller is cancelled, for example by `asyncio.wait_for`, the
+        consumer cancels running calls and leaves the group without waiting for them."""
         if self._reading is None:
             return
         if self._is_stopping:
             await self._stopped.wait()
             return
         self._is_stopping = True
+        self._reading.cancel()
         try:
-            await self._stop(self._reading, timeout_s)
+            await self._finish_calls(timeout_s)
         finally:
-            self._stopped.set()
+            # A member that stays in the group and does not read would keep its queues from the others.
+            self._leaving = asyncio.create_task(self._leave(self._reading), name="end of a push consumer")
+            await asyncio.shield(self._leaving)
 
-    async def _stop(self, reading: asyncio.Task[None], timeout_s: float) -> None:
-        reading.cancel()
+    async def _finish_calls(self, timeout_s: float) -> None:
+        """Begin no more calls of the listener, and wait for running calls for at most `timeout_s` seconds."""
         for line in (self._line, *self._orderly_lines.values()):
             line.messages.clear()
         self._ready_lines.clear()
@@ -248,14 +254,19 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         while self._tasks and (remaining := deadline - self._loop.time()) > 0:
             await asyncio.wait(list(self._tasks), timeout=remaining)
             self._settle_all()  # it may begin to move failed messages
-        for task in list(self._tasks):
-            task.cancel()
-        self._watching.cancel()
-        await asyncio.gather(reading, self._watching, *self._tasks, return_exceptions=True)
-        self._settle_all()
-        await self._consumer.stop()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _leave(self, reading: asyncio.Task[None]) -> None:
+        try:
+            for task in list(self._tasks):
+                task.cancel()
+            self._watching.cancel()
+            await asyncio.gather(reading, self._watching, *self._tasks, return_exceptions=True)
+            self._settle_all()
+            await self._consumer.stop()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+        finally:
+            self._stopped.set()
 
     def stop_reading(self) -> None:
         """Begin to stop as `stop` does, and return at once. `wait_closed` returns when the consumer is closed. See also

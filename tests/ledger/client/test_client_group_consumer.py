@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import RequestTimeoutError
+from ledger.errors import ClosedError, RequestTimeoutError
 from ledgermq import AsyncGroupConsumer
 
 
@@ -29,3 +29,56 @@ async def test_waiting_for_an_assignment_raises_the_error_of_a_request_without_a
     member._assigned_queues.trouble = lambda: RequestTimeoutError("no answer")  # type: ignore[method-assign]
     with pytest.raises(RequestTimeoutError, match="no answer"):
         await member.wait_assigned(1_000)
+
+
+class Leaving:
+    """Stands for everything that a consumer ends when it leaves its group. Each step takes some turns of the loop."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.begun = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        async def step(*_: Any) -> None:
+            self.begun.set()
+            for _turn in range(3):
+                await asyncio.sleep(0)
+            self.steps.append(name)
+
+        return step
+
+
+async def test_a_stop_that_is_given_up_leaves_the_group_all_the_same() -> None:
+    """A message is in hand, so the stop waits for it. Then the caller gives up."""
+    leaving, link = Leaving(), Leaving()
+    member = a_member(
+        has_in_hand=True, revoke_all=leaving.revoke_all, close=leaving.close, acknowledge=leaving.acknowledge
+    )
+    member._member, member._client.link = leaving, link  # type: ignore[assignment]
+    reader = asyncio.create_task(asyncio.sleep(60))
+    member._auto, member._reader = False, reader
+    heartbeats = asyncio.create_task(asyncio.sleep(60))
+    member._tasks = [heartbeats]
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(member.stop(), 0.01)
+    assert leaving.steps == ["revoke_all", "close", "acknowledge", "leave"]
+    assert heartbeats.cancelled()
+    assert link.steps == ["leave"]
+    await member.stop()
+    with pytest.raises(ClosedError):
+        await member.getmany()
+    reader.cancel()
+
+
+async def test_a_stop_waits_for_the_end_that_a_cancelled_stop_has_begun() -> None:
+    leaving, link = Leaving(), Leaving()
+    member = a_member(revoke_all=leaving.revoke_all, close=leaving.close, acknowledge=leaving.acknowledge)
+    member._member, member._client.link = leaving, link  # type: ignore[assignment]
+    first = asyncio.create_task(member.stop())
+    await leaving.begun.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled()
+    assert link.steps == []
+    await member.stop()
+    assert link.steps == ["leave"]

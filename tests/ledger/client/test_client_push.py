@@ -123,6 +123,31 @@ async def test_a_worker_that_was_woken_for_a_message_does_not_delay_the_stop() -
     await asyncio.wait_for(consumer.stop(timeout_s=20), 5)
 
 
+async def test_a_stop_that_is_given_up_leaves_the_group_all_the_same() -> None:
+    """The listener takes long, so the stop waits for it. Then the caller gives up."""
+    listening, left = asyncio.Event(), asyncio.Event()
+
+    async def listener(_: Message) -> None:
+        listening.set()
+        await asyncio.sleep(60)
+
+    class Member(OneRead):
+        async def stop(self) -> None:
+            await asyncio.sleep(0)
+            left.set()
+
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=listener)
+    consumer._consumer = Member(messages_of([0]))  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(listening.wait(), 5)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(consumer.stop(), 0.01)
+    await asyncio.wait_for(consumer.wait_closed(), 5)
+    assert left.is_set()
+    assert not consumer._tasks, "calls of the listener go on"
+    await consumer.stop()
+
+
 def messages_of(offsets: Iterable[int]) -> list[Message]:
     return [Message("orders", 0, offset, 0, 0, None, b"", None, (), 1) for offset in offsets]
 

@@ -190,6 +190,18 @@ async def test_whoever_reads_ends_when_the_consumer_is_stopped(broker: FakeBroke
         await one.getmany()
 
 
+async def test_a_stop_of_a_consumer_that_is_given_up_closes_everything(broker: FakeBroker) -> None:
+    one, other = await reader(broker), await reader(broker)
+    stop = asyncio.create_task(one.stop())
+    await asyncio.sleep(0)
+    stop.cancel()
+    assert [type(error) for error in await ended(stop)] == [asyncio.CancelledError]
+    await one.stop()
+    assert one._client.link._users == 1, "the link counts a consumer that was stopped"
+    await other.stop()
+    assert other._client.link._users == 0
+
+
 async def test_to_iterate_before_the_start_is_an_error(broker: FakeBroker) -> None:
     one = ledgermq.AsyncConsumer("t", bootstrap_servers=broker.cluster.addresses[1])
     with pytest.raises(ClosedError, match="not started"):
