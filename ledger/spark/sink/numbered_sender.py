@@ -14,6 +14,7 @@ batches from the first one that is not acknowledged.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,10 +39,13 @@ from ledger.errors import (
 from ledger.spark.sink.outgoing_rows import Slice
 from ledger.v1 import broker_pb2
 
+_Call = grpc.aio.StreamStreamCall[broker_pb2.ProduceRequest, broker_pb2.ProduceResponse]
+
 # At most as many batches as a broker remembers of a producer and queue, so that it recognises all repeated batches.
 MAX_IN_FLIGHT = 5
 # How long the sender tries again without any progress.
 _DELIVERY_TIMEOUT_S = 120.0
+# How long a node may take to read a batch, and to answer it.
 _ANSWER_TIMEOUT_S = 10.0
 
 
@@ -129,11 +133,11 @@ class NumberedSender:
         call = self._client.connections.stub(address).Produce()
         try:
             for batch in in_flight:
-                await call.write(broker_pb2.ProduceRequest(batches=[batch.data]))
+                await _write(call, address, batch)
             while waiting or in_flight:
                 while waiting and len(in_flight) < MAX_IN_FLIGHT:
                     in_flight.append(self._numbered(waiting.popleft()))
-                    await call.write(broker_pb2.ProduceRequest(batches=[in_flight[-1].data]))
+                    await _write(call, address, in_flight[-1])
                 self._settle(in_flight[0], await _answer(call, address))
                 in_flight.popleft()
         except grpc.aio.AioRpcError as error:
@@ -185,9 +189,16 @@ class NumberedSender:
         self.sent.known += batch.count if known else 0
 
 
-async def _answer(
-    call: grpc.aio.StreamStreamCall[broker_pb2.ProduceRequest, broker_pb2.ProduceResponse], address: str
-) -> broker_pb2.ProduceResult:
+async def _write(call: _Call, address: str, batch: _Numbered) -> None:
+    try:
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S):  # a node that hangs does not open the HTTP/2 window again
+            with contextlib.suppress(asyncio.InvalidStateError):  # the stream has ended: the next read tells why
+                await call.write(broker_pb2.ProduceRequest(batches=[batch.data]))
+    except TimeoutError:
+        raise RequestTimeoutError(f"Node {address} did not read a batch in time.") from None
+
+
+async def _answer(call: _Call, address: str) -> broker_pb2.ProduceResult:
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
             response = await call.read()
