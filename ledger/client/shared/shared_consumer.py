@@ -319,12 +319,14 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def __anext__(self) -> SharedMessage[Received]:
         """Return the next message, and wait for it without a time limit. The message before it is acknowledged, unless
-        the program has called `ack` or `nack` with it. Leases of the iteration are extended by themselves. The
-        iteration ends when the consumer is stopped."""
+        the program has called `ack` or `nack` with it. Leases of the iteration are extended by themselves, unless the
+        program blocks the event loop for too long: the group then hands these messages out again, and the iteration
+        leaves them out. The iteration ends when the consumer is stopped."""
         if self._in_hand is not None and self._in_hand in self._keeper:
             self._keeper.drop([self._in_hand])
             self._finished.append(self._in_hand)
         self._in_hand = None
+        self._drop_ended()
         while not self._ahead and self._reads_on():
             finished, self._finished = self._finished, []
             try:
@@ -341,6 +343,12 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             raise StopAsyncIteration
         self._in_hand = self._ahead.popleft()
         return self._in_hand
+
+    def _drop_ended(self) -> None:
+        """Drop the next messages of the iteration if their leases have ended: other members may have them."""
+        now_s = asyncio.get_running_loop().time()
+        while self._ahead and self._ahead[0].ends_s <= now_s:
+            self._keeper.drop([self._ahead.popleft()])
 
     async def consume(
         self,
@@ -577,6 +585,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         for message in messages:
             if message.lease in extended:
                 message.ends_s = ends_s
+        lost = {lease for each in sent if not each.counted for lease in each.leases}
+        now_s = asyncio.get_running_loop().time()
+        self._keeper.drop([message for message in messages if message.lease in lost and message.ends_s <= now_s])
         return sum(each.counted for each in sent)
 
     async def _extend_again(self, messages: Sequence[SharedMessage[Any]]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
-from ledger.client.shared.shared_message import MessageLease, SharedMessage
+from ledger.client.shared.shared_message import MessageLease, SentChange, SharedMessage, changes_of
 from ledger.errors import ClosedError, UnavailableError
 
 
@@ -92,6 +92,36 @@ async def test_messages_whose_lease_has_ended_are_not_handed_out() -> None:
     consumer._surplus.extend(message(offset) for offset in range(2))
     consumer._surplus[0].ends_s = asyncio.get_running_loop().time() - 0.001
     assert [each.offset for each in consumer._taken(10)] == [1]
+
+
+async def test_an_iteration_leaves_out_messages_whose_lease_has_ended() -> None:
+    """The program has blocked the event loop, so the leases were not extended."""
+    consumer = Consumer([message(offset) for offset in range(4)], [message(4)])
+    assert (await anext(consumer)).offset == 0
+    late = [each for each in consumer._ahead if each.offset in (1, 3)]
+    for each in late:
+        each.ends_s = asyncio.get_running_loop().time() - 0.001
+    assert [(await anext(consumer)).offset for _ in range(2)] == [2, 4]
+    assert not any(each in consumer._keeper for each in late), "their leases are still extended"
+    assert consumer.acknowledged == [[], [0, 2]]
+
+
+async def test_a_lease_that_cannot_be_extended_after_its_end_is_not_extended_again() -> None:
+    """The first message belongs to another member. The lease of the second has not ended, and that of the third is
+    extended."""
+    consumer = Consumer()
+    kept = [message(offset) for offset in (1, 3, 5)]
+    now_s = asyncio.get_running_loop().time()
+    kept[0].ends_s = kept[2].ends_s = now_s - 0.001
+    consumer._keeper.keep(kept)
+
+    async def sent_to(shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
+        return [SentChange(shard, each, int(each.first == 5)) for each in changes_of(leases, kind, duration_ms)]
+
+    consumer._sent_to = sent_to  # type: ignore[method-assign]
+    assert await consumer._extend_again(kept) == 1
+    assert [each in consumer._keeper for each in kept] == [False, True, True]
+    assert kept[2].ends_s > now_s
 
 
 async def test_an_iteration_of_a_consumer_that_was_not_started_says_so() -> None:
