@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
 from ledger.client.connection.cluster_client import ClusterClient
@@ -43,12 +43,8 @@ class NativeClients:
     cluster: ClusterClient
     ends: EndSender
     used_s: float = 0.0
-    # Calls to make before the clients are closed.
-    on_close: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
     async def close(self) -> None:
-        for call in self.on_close:
-            await call()
         await self.producer.stop()
         await self.cluster.close()
 
@@ -70,8 +66,6 @@ class NativePool:
         self._monotonic_s = monotonic_s
         self._clients: dict[_Key, asyncio.Task[NativeClients]] = {}
         self._is_closed = False
-        # Tells the clients' users whether they are still used.
-        self.is_in_use: Callable[[NativeClients], bool] = lambda clients: False
 
     async def of(self, caller: Caller) -> NativeClients:
         """Return the clients of a caller. Raises LedgerError."""
@@ -109,7 +103,7 @@ class NativePool:
                     self._clients.pop(key, None)
                     continue
                 clients = task.result()
-                if now_s - clients.used_s > IDLE_S and not self.is_in_use(clients):
+                if now_s - clients.used_s > IDLE_S:
                     del self._clients[key]
                     await clients.close()
 
