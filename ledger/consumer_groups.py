@@ -7,6 +7,8 @@ entry, and replicas when they apply the entry.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence, Sized
+from typing import TypeVar
 
 from ledger.errors import InvalidArgumentError, InvalidGroupNameError
 
@@ -18,6 +20,9 @@ MAX_MEMBERS = 10_000
 MAX_SUBSCRIPTIONS = 256
 # Queues of all topics of one consumer group together.
 MAX_QUEUES = 20_000
+# Queues in one entry of the log that claims queues or stores offsets. All replicas apply an entry in one go, and larger
+# ones would hold up heartbeats.
+MAX_QUEUES_OF_ENTRY = 1_000
 # Queues in the configuration of one member (strategy by_configuration).
 MAX_CONFIGURED = 1024
 # Shards whose machine rooms one member may report.
@@ -35,6 +40,8 @@ _OF = "@"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
 _FREE_TEXT = 127
+
+Each = TypeVar("Each")
 
 
 def validate_group_name(name: str) -> None:
@@ -71,6 +78,17 @@ def validate_consumed_name(name: str) -> None:
     consumer."""
     for part in name.split(_OF, 1):
         validate_group_name(part)
+
+
+def check_queue_count(queues: Sized) -> None:
+    """Raise InvalidArgumentError if a request names more queues than a consumer group can have."""
+    if len(queues) > MAX_QUEUES:
+        raise InvalidArgumentError(f"A request names {len(queues)} queues of a consumer group: at most {MAX_QUEUES}.")
+
+
+def parts_of_entries(queues: Sequence[Each]) -> Iterator[Sequence[Each]]:
+    """Return the queues in parts of MAX_QUEUES_OF_ENTRY."""
+    return (queues[at : at + MAX_QUEUES_OF_ENTRY] for at in range(0, len(queues), MAX_QUEUES_OF_ENTRY))
 
 
 def validate_member_name(member: str) -> None:

@@ -31,6 +31,7 @@ from ledger.batch.header import (
     key_hashes,
     message_ids,
     place_of,
+    plain_size_of,
     producer_of,
     tag_hashes,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "largest_batch",
     "message_ids",
     "place_of",
+    "plain_size_of",
     "producer_of",
     "read_in",
     "readdress",

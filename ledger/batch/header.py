@@ -86,6 +86,8 @@ _PLACE = struct.Struct("<II")
 _PLACE_POSITION = 32
 _PRODUCER_POSITION = 40
 _NUMBER = struct.Struct("<Q")
+_PLAIN_SIZE_POSITION = 20
+_SIZE = struct.Struct("<I")
 _CRC_POSITION = 4
 _CRC_FROM = 8
 HEADER_BYTES = _FIXED.size
@@ -224,6 +226,13 @@ def place_of(data: Buffer) -> tuple[int, int]:
     """Read the topic id and the queue of a batch, without checking that the bytes are a valid batch. If the bytes
     are shorter than a header, return (0, 0)."""
     return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
+
+
+def plain_size_of(data: Buffer) -> int:
+    """Read the size that a batch states for its payload before compression, in bytes, as `place_of` reads its place. If
+    the bytes are shorter than a header, return 0."""
+    size: int = _SIZE.unpack_from(data, _PLAIN_SIZE_POSITION)[0] if len(data) >= HEADER_BYTES else 0
+    return size
 
 
 def producer_of(data: Buffer) -> int:

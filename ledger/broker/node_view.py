@@ -196,7 +196,7 @@ class NodeView:
         if (replica := self._replicas.first) is None:
             return TopicRoutes()
         table = replica.state.topics
-        named = (table.named(name) for name in names) if names else table
+        named = (table.named(name) for name in dict.fromkeys(names)) if names else table
         return TopicRoutes(
             tuple(self._leader(shard) for shard in replica.state.shards.numbers),
             table.changed_at,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ledger.broker.produce.proposals import end, new_future
+from ledger.consumer_groups import MAX_QUEUES_OF_ENTRY
 from ledger.errors import BusyError, LedgerError
 from ledger.state import QueueResults
 from ledger.state.commands import AcknowledgedOffset, AcknowledgeOffsets
@@ -29,6 +30,7 @@ MAX_GATHERING = 10_000
 
 # Proposes a command. Raises LedgerError.
 Propose = Callable[[AcknowledgeOffsets], asyncio.Future[Any]]
+_Owed = list[tuple[int, asyncio.Future[QueueResults]]]
 
 
 class Acknowledgements:
@@ -61,7 +63,7 @@ class _Gathering:
         self._on_idle = on_idle
         self._offsets: list[AcknowledgedOffset] = []
         # For each request, in order: the number of its offsets, and the future of its results.
-        self._owed: list[tuple[int, asyncio.Future[QueueResults]]] = []
+        self._owed: _Owed = []
         asyncio.get_running_loop().call_soon(self._send)
 
     def add(self, offsets: Sequence[AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
@@ -75,23 +77,40 @@ class _Gathering:
         return future
 
     def _send(self) -> None:
-        """Propose the collected acknowledgements in one entry, and schedule the next call of this method in 0.1 s."""
-        offsets, self._offsets = self._offsets, []
-        owed, self._owed = self._owed, []
-        if not owed:
+        """Propose collected acknowledgements in one entry, and schedule the next call of this method: in 0.1 s, or if
+        there are more than fit into the entry, when it is applied."""
+        if not self._owed:
             self._on_idle()
             return
-        asyncio.get_running_loop().call_later(INTERVAL_S, self._send)
+        offsets, owed = self._taken()
+        is_all = not self._owed
+        if is_all:
+            asyncio.get_running_loop().call_later(INTERVAL_S, self._send)
         try:
             future = self._propose(AcknowledgeOffsets(self._consumer_group, tuple(offsets)))
         except LedgerError as refusal:
             for _, each in owed:
                 end(each, refusal)
+            if not is_all:
+                asyncio.get_running_loop().call_soon(self._send)
         else:
             future.add_done_callback(lambda done: _share_out(done, owed))
+            if not is_all:
+                future.add_done_callback(lambda _: self._send())
+
+    def _taken(self) -> tuple[list[AcknowledgedOffset], _Owed]:
+        """Take the oldest requests whose offsets fit into one entry, and at least one."""
+        requests = size = 0
+        for count, _ in self._owed:
+            if requests and size + count > MAX_QUEUES_OF_ENTRY:
+                break
+            requests, size = requests + 1, size + count
+        offsets, self._offsets = self._offsets[:size], self._offsets[size:]
+        owed, self._owed = self._owed[:requests], self._owed[requests:]
+        return offsets, owed
 
 
-def _share_out(done: asyncio.Future[QueueResults], owed: list[tuple[int, asyncio.Future[QueueResults]]]) -> None:
+def _share_out(done: asyncio.Future[QueueResults], owed: _Owed) -> None:
     failure, at = done.exception(), 0
     for count, each in owed:
         end(each, failure if failure is not None else done.result()[at : at + count])

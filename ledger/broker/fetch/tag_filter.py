@@ -24,6 +24,8 @@ MIN_SAVED_BYTES = 1024
 MIN_SAVED_SHARE = 0.25
 # If a fetch wants more tags, its batches are sent whole: every batch would have to be searched for all of them.
 MAX_CUT_TAGS = 256
+# Tags that a fetch can want of one queue.
+MAX_FETCH_TAGS = 4096
 # Steps of a turn of the event loop (each about 10 us) that a cut takes, and bytes, before and after decompression, that
 # take one more.
 _CUT_STEPS = 10

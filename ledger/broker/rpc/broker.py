@@ -20,6 +20,7 @@ from ledger.broker.fetch.fetch import MAX_FETCH_QUEUES, fetch
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
 from ledger.broker.fetch.offsets import OffsetsQuery, list_offsets
 from ledger.broker.fetch.query import KeyQuery, query_messages
+from ledger.broker.fetch.tag_filter import MAX_FETCH_TAGS
 from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
@@ -32,7 +33,7 @@ from ledger.broker.rpc.waiting_wire import put_waiting, waiting_query
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.broker.timed.cancelling import NamedMessage, cancel
 from ledger.broker.timed.listing import list_waiting
-from ledger.errors import LedgerError, ThrottledError
+from ledger.errors import InvalidArgumentError, LedgerError, ThrottledError
 from ledger.slow_request import UNKNOWN_CLIENT
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
@@ -142,6 +143,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         slow.fetched(began_ms, result.waited_s * 1000, result.queued_s * 1000, queues, calling_client(context), error)
 
     async def _fetch(self, request: broker_pb2.FetchRequest) -> FetchResult:
+        if (tags := max((len(each.tag_hashes) for each in request.queues), default=0)) > MAX_FETCH_TAGS:
+            raise InvalidArgumentError(f"A fetch can want at most {MAX_FETCH_TAGS} tags of a queue, not {tags}.")
         wanted = [
             QueueFetch(each.topic_id, each.queue, each.offset, tuple(each.tag_hashes), request.accepts_cut_batches)
             for each in request.queues[:MAX_FETCH_QUEUES]
@@ -164,7 +167,9 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.ListOffsetsRequest, response: broker_pb2.ListOffsetsResponse
     ) -> None:
         time_ms = request.time_ms if request.HasField("time_ms") else None
-        query = OffsetsQuery(request.topic_id, tuple(request.queues), time_ms, request.linearizable, request.sizes)
+        query = OffsetsQuery(
+            request.topic_id, tuple(dict.fromkeys(request.queues)), time_ms, request.linearizable, request.sizes
+        )
         with storage_checked(UNREADABLE):
             for each in await list_offsets(self._broker.replicas, query):
                 response.queues.add(

@@ -16,7 +16,7 @@ from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.shared.first_leases import begin_leases
 from ledger.broker.shared.shared_lag import SharedLag, shared_lags
 from ledger.broker.topics.retry_topics import RetryTopics
-from ledger.consumer_groups import validate_consumed_name
+from ledger.consumer_groups import check_queue_count, validate_consumed_name
 from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import CreateConsumerGroup, ResetOffset, ResetOffsets
@@ -124,6 +124,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ResetOffsetsResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
+        check_queue_count(request.queues)
         offsets = tuple(ResetOffset(each.topic_id, each.queue, each.offset) for each in request.queues)
         shard_consumption = await self._consumptions.leading(request.shard)
         for each in offsets:
@@ -144,6 +145,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.RenewQueuesResponse,
     ) -> None:
         coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
+        check_queue_count(request.queues)
         queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
         await coordinator.renew(request.consumer_group, queues)
 

@@ -23,7 +23,7 @@ from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.topics.retry_topics import RetryTopics
-from ledger.consumer_groups import validate_consumed_name
+from ledger.consumer_groups import check_queue_count, parts_of_entries, validate_consumed_name
 from ledger.errors import LedgerError, to_wire
 from ledger.state import QueueResults, TopicQueueId
 from ledger.state.commands import (
@@ -109,6 +109,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
     async def Release(  # noqa: N802
         self, request: consumer_group_pb2.ReleaseRequest, response: consumer_group_pb2.ReleaseResponse
     ) -> None:
+        check_queue_count(request.queues)
         queues = tuple(QueueEpoch(TopicQueueId(each.topic_id, each.queue), each.epoch) for each in request.queues)
         coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
         await coordinator.release(ReleaseQueues(request.consumer_group, request.member, queues))
@@ -127,21 +128,26 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         self, request: consumer_group_pb2.ClaimRequest, response: consumer_group_pb2.ClaimResponse
     ) -> None:
         validate_consumed_name(request.consumer_group)
+        check_queue_count(request.queues)
         shard_consumption = self._consumptions.require(request.shard)
         queues = tuple(claimed(shard_consumption.replica, each) for each in request.queues)
-        results = await asyncio.shield(shard_consumption.claims.claim(ClaimQueues(request.consumer_group, queues)))
-        response.queues.extend(self._progress_of(results))
+        for part in parts_of_entries(queues):
+            claiming = shard_consumption.claims.claim(ClaimQueues(request.consumer_group, tuple(part)))
+            response.queues.extend(self._progress_of(await asyncio.shield(claiming)))
 
     @answers(consumer_group_pb2.AcknowledgeResponse)
     async def Acknowledge(  # noqa: N802
         self, request: consumer_group_pb2.AcknowledgeRequest, response: consumer_group_pb2.AcknowledgeResponse
     ) -> None:
+        check_queue_count(request.queues)
         offsets = [
             AcknowledgedOffset(each.topic_id, each.queue, each.epoch, each.resets, each.offset)
             for each in request.queues
         ]
-        results = await self._consumptions.require(request.shard).acknowledgements.add(request.consumer_group, offsets)
-        response.queues.extend(self._progress_of(results))
+        acknowledgements = self._consumptions.require(request.shard).acknowledgements
+        for part in parts_of_entries(offsets):
+            results = await acknowledgements.add(request.consumer_group, part)
+            response.queues.extend(self._progress_of(results))
 
     @answers(consumer_group_pb2.MoveResponse)
     async def Move(  # noqa: N802

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ledger.broker.fetch.fetch import MAX_FETCH_QUEUES
 from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
@@ -38,10 +39,11 @@ def serialize(result: FetchResult, configuration_index: int) -> bytes:
 
 
 def serialize_refusal(request: broker_pb2.FetchRequest, error: LedgerError) -> bytes:
-    """Return the bytes of a FetchResponse that refuses every queue of the request."""
+    """Return the bytes of a FetchResponse that refuses the queues of the request, of which the first MAX_FETCH_QUEUES
+    count."""
     why = to_wire(error)
     response = broker_pb2.FetchResponse()
-    for each in request.queues:
+    for each in request.queues[:MAX_FETCH_QUEUES]:
         response.queues.add(topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=why)
     return response.SerializeToString()
 

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from ledger.batch import place_of, producer_of
+from ledger.batch import place_of, plain_size_of, producer_of
+from ledger.batch.check import LARGEST_PLAIN_BYTES
 from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.two_way_stream import StalledError
@@ -169,7 +170,7 @@ class OwedResponses:
         owed = OwedRequest(0.0 if slow is None else slow.now_ms(), traceparent)
         self._count(len(request), 0)
         for batch in request:
-            await self._load.turns.spend(1 + len(batch) // STEP_BYTES)
+            await self._load.turns.spend(1 + _checked_bytes(batch) // STEP_BYTES)
             outcome = submit(batches, batch)
             if not isinstance(outcome, LedgerError):
                 self._await_commit(owed, outcome, len(batch))
@@ -333,3 +334,8 @@ def response_of(outcomes: Sequence[Outcome], configuration_index: int) -> broker
                 duplicate=result.duplicate,
             )
     return response
+
+
+def _checked_bytes(batch: bytes) -> int:
+    """Return how many bytes the check of a batch reads: those before compression, which may be many more."""
+    return max(len(batch), min(plain_size_of(batch), LARGEST_PLAIN_BYTES))

@@ -16,6 +16,8 @@ import pytest
 import pytest_asyncio
 
 from ledger.batch.header import BatchHeader, crc_of
+from ledger.broker.fetch.tag_filter import MAX_FETCH_TAGS
+from ledger.consumer_groups import MAX_QUEUES, MAX_QUEUES_OF_ENTRY
 from ledger.errors import (
     CorruptBatchError,
     HeadersTooLargeError,
@@ -348,6 +350,33 @@ async def test_offsets_of_topics_and_queues_that_are_not_there(fleet: Fleet, top
             request.linearizable = linearizable
             response = await fleet.broker(1).ListOffsets(request, timeout=5)
             assert type(error_of(response)) is kind
+
+
+async def test_what_a_request_names_twice_is_answered_once(fleet: Fleet, topic: int) -> None:
+    """A small request that repeats a name would have a response of megabytes."""
+    route = await fleet.broker(1).GetRoute(broker_pb2.GetRouteRequest(topics=["topic"] * 1_000), timeout=5)
+    assert [each.name for each in route.topics] == ["topic"]
+    offsets = await fleet.broker(1).ListOffsets(
+        broker_pb2.ListOffsetsRequest(topic_id=topic, queues=[1, 0] * 1_000), timeout=5
+    )
+    assert [each.queue for each in offsets.queues] == [1, 0]
+
+
+async def test_a_fetch_can_want_a_bounded_number_of_tags(fleet: Fleet, topic: int) -> None:
+    queue = broker_pb2.QueueFetch(topic_id=topic, tag_hashes=range(MAX_FETCH_TAGS + 1))
+    response = await fleet.broker(1).Fetch(broker_pb2.FetchRequest(queues=[queue]), timeout=5)
+    assert isinstance(error_of(response.queues[0]), InvalidArgumentError)
+
+
+async def test_claims_of_many_queues_are_several_entries(fleet: Fleet, topic: int) -> None:
+    claims = [consumer_group_pb2.QueueClaim(topic_id=topic, queue=n % QUEUES) for n in range(MAX_QUEUES + 1)]
+    request = consumer_group_pb2.ClaimRequest(consumer_group="many", queues=claims)
+    assert isinstance(error_of(await fleet.stub(1).Claim(request, timeout=5)), InvalidArgumentError)
+    del request.queues[MAX_QUEUES_OF_ENTRY * 2 + 1 :]
+    before = (await fleet.status(1)).last_index
+    response = await fleet.stub(1).Claim(request, timeout=10)
+    assert len(response.queues) == len(request.queues)
+    assert (await fleet.status(1)).last_index == before + 3
 
 
 async def test_a_gap_in_a_sequence_and_an_old_epoch_are_refused(fleet: Fleet, topic: int) -> None:

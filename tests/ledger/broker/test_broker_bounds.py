@@ -17,7 +17,7 @@ from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.fetch.response_budget import ResponseBudget
 from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
-from ledger.state.commands import AcknowledgedOffset
+from ledger.state.commands import AcknowledgedOffset, AcknowledgeOffsets
 
 
 class Call:
@@ -91,6 +91,27 @@ async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.Monkey
     await asyncio.sleep(0)
     assert proposed, "the earlier acknowledgements are proposed nevertheless"
     acknowledgements.add("many", [offset])
+
+
+async def test_an_entry_has_a_bounded_number_of_acknowledged_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into an entry is proposed when the entry is applied, and every request gets its own results."""
+    monkeypatch.setattr("ledger.broker.consumer_groups.acknowledgements.MAX_QUEUES_OF_ENTRY", 3)
+    proposed: list[tuple[AcknowledgeOffsets, asyncio.Future[Any]]] = []
+
+    def propose(command: AcknowledgeOffsets) -> asyncio.Future[Any]:
+        proposed.append((command, asyncio.get_running_loop().create_future()))
+        return proposed[-1][1]
+
+    acknowledgements = Acknowledgements(propose)
+    sizes = (2, 1, 4, 1)
+    waiting = [acknowledgements.add("many", [AcknowledgedOffset(1, n, 0, 0, n) for n in range(size)]) for size in sizes]
+    for entries in (1, 2, 3):
+        await asyncio.sleep(0)
+        assert len(proposed) == entries
+        command, future = proposed[-1]
+        future.set_result([(entries, each.queue) for each in command.offsets])
+    assert [len(command.offsets) for command, _ in proposed] == [3, 4, 1]
+    assert await asyncio.gather(*waiting) == [[(1, 0), (1, 1)], [(1, 0)], [(2, n) for n in range(4)], [(3, 0)]]
 
 
 async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.broker.fetch.fetch import MAX_FETCH_QUEUES
 from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
@@ -68,6 +69,12 @@ def test_a_refused_fetch_has_the_error_in_every_queue() -> None:
     error = OffsetTooLowError("gone", first_offset=7, end_offset=9)
     written = broker_pb2.FetchResponse.FromString(serialize_refusal(broker_pb2.FetchRequest(queues=queues), error))
     assert written == by_protobuf(FetchResult([FetchedQueue(1, queue, 7, error=error) for queue in range(2)]), 0)
+
+
+def test_a_refusal_names_no_more_queues_than_a_fetch_can_have() -> None:
+    request = broker_pb2.FetchRequest(queues=[broker_pb2.QueueFetch(topic_id=1)] * (MAX_FETCH_QUEUES + 1))
+    written = broker_pb2.FetchResponse.FromString(serialize_refusal(request, OffsetTooLowError("gone")))
+    assert len(written.queues) == MAX_FETCH_QUEUES
 
 
 @pytest.mark.real

@@ -10,9 +10,11 @@ import grpc
 import pytest
 from grpc import aio
 
+from ledger.batch import Codec, encode
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc import produce_stream
-from ledger.broker.rpc.produce_stream import STREAM_RESULTS, ProduceLoad, serve_produce
+from ledger.broker.rpc.produce_stream import STEP_BYTES, STREAM_RESULTS, ProduceLoad, serve_produce
+from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import BusyError
 from ledger.produce_wire import ProduceRequest
 from ledger.v1 import broker_pb2
@@ -165,3 +167,21 @@ async def test_a_cancelled_stream_owes_nothing() -> None:
     broker.commit()
     await settle()
     assert (load.results, load.bytes) == (0, 0)
+
+
+async def test_the_check_of_a_compressed_batch_counts_what_it_decompresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few hundred bytes can be megabytes before compression."""
+    spent: list[int] = []
+
+    async def spend(self: TurnBudget, steps: int) -> float:
+        spent.append(steps)
+        return 0.0
+
+    monkeypatch.setattr(TurnBudget, "spend", spend)
+    place = {"topic_id": 1, "queue": 0, "producer_id": 1, "epoch": 0, "first_sequence": 0, "base_timestamp_ms": 0}
+    small = encode([bytes(4 << 20)], codec=Codec.ZSTD, **place)
+    assert len(small) < 4096
+    serving = serve(Broker(), Stream([small]), ProduceLoad())
+    await settle()
+    serving.cancel()
+    assert spent == [1 + (4 << 20) // STEP_BYTES]
