@@ -114,7 +114,7 @@ class DeadLetterQueue:
                     await consumer.seek(self.topic, queue, min(offset, ends[queue]))
             while len(found) < most and any(consumer.position(self.topic, at) < end for at, end in ends.items()):
                 messages = await consumer.getmany(min(_AT_ONCE, most - len(found)), _WAIT_MS)
-                found += [take(each) for each in messages if each.offset < ends[each.queue]]
+                found += [take(each) for each in _before(ends, messages)]
             positions = {queue: consumer.position(self.topic, queue) for queue in ends}
         has_more = any(positions[queue] < end for queue, end in ends.items())
         return found, positions if has_more else {}
@@ -131,7 +131,7 @@ class DeadLetterQueue:
             give_up_at = loop.time() + _PATIENCE_S
             while not self._is_done(consumer, ends) and (most is None or resent.sent.total() < most):
                 room = _AT_ONCE if most is None else min(_AT_ONCE, most - resent.sent.total())
-                messages = [each for each in await consumer.getmany(room, _WAIT_MS) if each.offset < ends[each.queue]]
+                messages = _before(ends, await consumer.getmany(room, _WAIT_MS))
                 await _send_all(producer, messages, resent)
                 consumer.finish(*messages)
                 if messages:
@@ -168,6 +168,12 @@ class DeadLetterQueue:
     def _is_done(self, consumer: AsyncGroupConsumer, ends: Ends) -> bool:
         mine = {place.queue for place in consumer.assignment}
         return all(queue in mine and consumer.position(self.topic, queue) >= end for queue, end in ends.items())
+
+
+def _before(ends: Ends, messages: Iterable[Message]) -> list[Message]:
+    """Return the messages before the end offsets. A queue that the topic got meanwhile has no end, and its messages are
+    left out."""
+    return [each for each in messages if each.offset < ends.get(each.queue, 0)]
 
 
 async def _send_all(producer: AsyncProducer, messages: Sequence[Message], resent: Resent) -> None:

@@ -228,7 +228,8 @@ async def _consume(bootstrap: str, wanted: ConsumeSelection, writer: MessageWrit
         while (most := wanted.more(writer.written)) and not (ends is not None and _at_end(consumer, ends)):
             messages = await consumer.getmany(most, timeout_ms=_WAIT_MS)
             if ends is not None:
-                messages = [one for one in messages if one.offset < ends[TopicQueue(one.topic, one.queue)]]
+                # A queue that the topic got meanwhile has no end, and its messages are left out.
+                messages = [one for one in messages if one.offset < ends.get(TopicQueue(one.topic, one.queue), 0)]
             writer.write(messages)
 
 
