@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ledger.batch.columns import FEW, PAYLOAD_COLUMNS, Columns, HeaderColumn
+from ledger.batch.columns import FEW, PAYLOAD_COLUMNS, BinaryColumn, Columns, HeaderColumn
 from ledger.batch.header import (
     ALL_COLUMNS,
     CUT,
@@ -57,7 +57,8 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     `max_message_bytes` is the limit on the body of one message. `max_batch_bytes` is the limit on the whole batch; its
     default is `largest_batch(max_message_bytes)`. Raises CorruptBatchError, UnsupportedBatchError,
     MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError. If the whole batch is larger than
-    `max_batch_bytes`, or if a message has too many look-up keys, raises InvalidArgumentError.
+    `max_batch_bytes`, if a message has too many look-up keys, or if a tag or the name of a header is not UTF-8, raises
+    InvalidArgumentError.
     """
     header = BatchHeader.parse(data)
     check_integrity(data, header)
@@ -86,6 +87,9 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     columns = decoded_columns(data, header)
     if columns.headers is not None:
         _check_headers(columns.headers)
+        _check_text("name of a header", columns.headers.names)
+    if columns.tags is not None:
+        _check_text("tag", columns.tags)
     if columns.look_up_keys is not None:
         validate_look_up_keys(int(np.diff(columns.look_up_keys.offsets).max()))
     return header
@@ -125,6 +129,17 @@ def _check_headers(column: HeaderColumn) -> None:
     each = np.diff(column.names.offsets.astype(np.int64)) + np.diff(column.values.offsets.astype(np.int64))
     for first, end in zip(edges[large].tolist(), edges[large + 1].tolist(), strict=True):
         validate_all_headers(column.names.some(range(first, end)), each[first:end].tolist())
+
+
+def _check_text(what: str, column: BinaryColumn) -> None:
+    """Raise InvalidArgumentError if a string of the column is not UTF-8, because consumers would stop at it."""
+    if column.data.tobytes().isascii():
+        return
+    for text in column.strings():
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise InvalidArgumentError(f"The {what} in a batch is not UTF-8: {text[:100]!r}. Encode it.") from None
 
 
 def check_integrity(data: bytes, header: BatchHeader) -> None:

@@ -15,6 +15,7 @@ from ledger.batch import (
     tag_hashes,
 )
 from ledger.batch.check import check_header
+from ledger.batch.header import DECIDED
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.timed.applied_timed import AppliedTimed, FiredMessages
 from ledger.broker.transactions.applied_transactions import transaction_step
@@ -78,7 +79,9 @@ class AppliedState:
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body, batch), header.count
         )
-        if (consumer_group := consumer_group_of(name)) is not None:
+        # The dead letters of a transaction are no copies of moved messages. Their payload is not read here: a stored
+        # header name may not be UTF-8, and a replica may lack the library of the codec.
+        if not batch.columns & DECIDED and (consumer_group := consumer_group_of(name)) is not None:
             self._apply_move(consumer_group, body)
         self.state.apply_batch(
             CommittedBatch(

@@ -100,7 +100,7 @@ class MessageHistory:
 
     def _of_batch(self, header: Header, body: bytes | memoryview) -> Iterator[_Found]:
         batch = BatchHeader.parse(body)
-        if (group := consumer_group_of(self._name(header.topic_id))) is not None:
+        if not batch.columns & DECIDED and (group := consumer_group_of(self._name(header.topic_id))) is not None:
             yield from self._moved(header, group, body)
         if batch.columns & FIRED and (fired := fired_column(body, batch)) is not None:
             identities = fired.identities.tolist()

@@ -261,7 +261,8 @@ def _boundaries(block: SpanBlock, entries: Entries, facts: Facts, cuts: Sequence
             found.append(Configured(header.index, body))
     of_broker = facts["producer_id"] == BROKER
     delivers, copies = (facts["columns"] & FIRED) != 0, (facts["columns"] & COPIED) != 0
-    for fact in facts[of_broker & ~delivers & ~copies & ((facts["columns"] & HEADERS) != 0)]:
+    is_no_move = (facts["columns"] & (FIRED | COPIED | DECIDED)) != 0
+    for fact in facts[of_broker & ~is_no_move & ((facts["columns"] & HEADERS) != 0)]:
         try:
             before = place_before(Batch(body_of(block, fact), check_crc=False).headers()[0])
         except LedgerError:

@@ -16,6 +16,7 @@ from ledger.batch import MAX_PLAIN_BYTES, Batch, BatchHeader, Codec, check, enco
 from ledger.batch.check import BATCH_OVERHEAD_BYTES
 from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
+from ledger.codec import compress
 from ledger.errors import (
     CorruptBatchError,
     HeadersTooLargeError,
@@ -264,6 +265,23 @@ def test_text_that_is_not_utf8_is_refused_when_it_is_read() -> None:
     assert batch.values() == [b"value"]
     with pytest.raises(CorruptBatchError, match="not UTF-8"):
         batch.tags()
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("spoilt", [b"\xff\xfe\xfdab", "häß".encode()[:-1] + b"\xc3"])
+def test_text_that_is_not_utf8_is_refused_before_it_is_stored(codec: Codec, spoilt: bytes) -> None:
+    taken = encode([b"value"] * 2, tags=["sägs", "tag"], headers=[[("nämé", b"\xff")], []], codec=codec, **PLACE)
+    check(taken, LIMIT)
+    columns: list[dict[str, Any]] = [
+        {"tags": [None, "12345"]},
+        {"headers": [[("ä", b"v"), ("12345", b"v")], [("n", b"v")]]},
+    ]
+    for column in columns:
+        data = encode([b"value"] * 2, **column, **PLACE)
+        payload = data[BatchHeader.parse(data).payload_position :].replace(b"12345", spoilt)
+        wrong = forged(data, compress(codec, payload), codec=codec, plain_size=len(payload))
+        with pytest.raises(InvalidArgumentError, match="in a batch is not UTF-8"):
+            check(wrong, LIMIT)
 
 
 # --- limits of headers -----------------------------------------------------------------------------------------------

@@ -124,7 +124,6 @@ def test_bytes_that_are_not_utf8_pass_through_as_they_would_without_a_delivery_t
     spoilt = data[header.payload_position :].replace(b"tag", b"\xff\xfe\xfd").replace(b"name", b"\xffame")
     source = Batch(seal(header.pack(), data[64 : header.payload_position], spoilt))
     fired = firing_batch(waiting([source], [(0, 0)]), **WHERE)
-    check(fired, LIMIT)
     assert b"\xff\xfe\xfd" in fired
     assert b"\xffame" in fired
     assert Batch(fired).values() == [b"x"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from ledger.batch import HalfColumn, encode
 from ledger.broker.transactions.other_shards import OtherShards
@@ -46,11 +46,11 @@ class HalfLeader(Leader):
         ]
 
 
-def half_batch(value: bytes, column: HalfColumn, producer: int = 7) -> bytes:
+def half_batch(value: bytes, column: HalfColumn, producer: int = 7, **columns: Any) -> bytes:
     """Return a half batch with one message, which a producer of its own sends."""
     return encode(
         [value], topic_id=HALF_ID, queue=0, producer_id=producer + 1, epoch=0, first_sequence=0,
-        base_timestamp_ms=NOW_MS, half=column,
+        base_timestamp_ms=NOW_MS, half=column, **columns,
     )  # fmt: skip
 
 

@@ -7,18 +7,21 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from ledger.batch import Batch
+from ledger.batch import Batch, BatchHeader
+from ledger.batch.header import HEADER_BYTES, seal
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.transactions.copying import HalfCopies
 from ledger.broker.transactions.ends import MAX_ENDS, TransactionEnd, TransactionEnds
 from ledger.broker.transactions.listing import show
 from ledger.broker.transactions.settling import HalfSettling
 from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
+from ledger.retries import dead_letter_topic
 from ledger.state import HalfName
-from ledger.state.commands import DeleteTopic, RollBackHalves
+from ledger.state.commands import CreateTopic, DeleteTopic, RollBackHalves
 from ledger.transactions import TransactionOutcome
+from store import EntryDraft, EntryKind
 from tests.ledger.broker.timed.leader import ORDERS
-from tests.ledger.broker.transactions.half_leader import HALF_ID, NO_OTHER_SHARDS, HalfLeader
+from tests.ledger.broker.transactions.half_leader import COLUMN, HALF_ID, NO_OTHER_SHARDS, HalfLeader, half_batch
 
 
 def commit(number: int, *halves: int) -> TransactionEnd:
@@ -139,6 +142,22 @@ async def test_a_new_leader_reads_a_copy() -> None:
     (header,) = leader.values()
     assert Batch(bytes(leader.log.entry(header.index)[1])).values() == [b"copied"]
     assert len(leader.values(HALF_ID)) == 2
+
+
+async def test_dead_letters_with_a_header_name_that_is_not_utf8_are_applied() -> None:
+    leader = HalfLeader()
+    leader.append(CreateTopic(dead_letter_topic("checkout"), 1))
+    data = half_batch(b"value", COLUMN, headers=[[("name", b"v")]])
+    header = BatchHeader.parse(data)
+    payload = data[header.payload_position :].replace(b"name", b"\xffame")
+    body = seal(header.pack(), data[HEADER_BYTES : header.payload_position], payload)
+    leader.append(EntryDraft(EntryKind.BATCH, body, HALF_ID, 0, 0, 1))
+    settling = HalfSettling(leader.replica, NO_OTHER_SHARDS, lambda: 1.0)
+    assert await leader.carry_out(settling.bury(0, decides=True))
+    assert leader.table.waiting == {}
+    topic = leader.replica.state.topics.named(dead_letter_topic("checkout"))
+    assert topic is not None
+    assert leader.replica.state.next_offset(topic.topic_id, 0) == 1
 
 
 async def test_an_error_of_one_end_is_not_that_of_another() -> None:
