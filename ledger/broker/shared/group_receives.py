@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +18,7 @@ import numpy as np
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.consumed_offsets import start_offset
 from ledger.broker.shared.filter_matches import KnownMatches
-from ledger.broker.shared.key_order import KeyedChoice, KeyHashes
+from ledger.broker.shared.key_order import MAX_SKIPS, KeyedChoice, KeyHashes
 from ledger.broker.shared.lease_clock import are_free, next_free_s
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
 from ledger.broker.shared.leased_batches import LeasedMessages
@@ -38,8 +39,6 @@ MAX_TURN_MESSAGES = 4_096
 MAX_TURN_RECEIVES = 1_024
 # About how many bytes one group gets in one turn.
 MAX_TURN_BYTES = 16 << 20
-# Changes of one entry, after which no more receives are served in this turn.
-MAX_ENTRY_CHANGES = 12_000
 # A group whose members do not read their answers is looked at again after this time, and one with messages that cannot
 # be moved to the dead letters too.
 HELD_UP_S = 0.1
@@ -102,6 +101,8 @@ class GroupReceives:
         self._keys = keys
         self._matches = matches
         self._choices: dict[TopicQueueId, Choice] = {}
+        # By queue: how many skips of its choice are in the entry.
+        self._added: dict[TopicQueueId, int] = {}
         self._windows: dict[TopicQueueId, LeaseWindow] = {}
         self._plans: list[_Plan] = []
 
@@ -126,23 +127,28 @@ class GroupReceives:
                 member.answer(Answer(number, received=()))
 
     def choose(self, entry: LeaseEntry, on_full: OnFull) -> None:
-        """Add to the entry what the receives shall get. Let the group begin in queues that are new to it."""
+        """Add to the entry what the receives shall get, as far as it has room. Let the group begin in queues that are
+        new to it."""
         if not self._group.waiting and self._group.has_begun:
             return
-        topics = self._group.topics()
         wanted = sum(receive.max_messages for receive in self._group.waiting.values())
-        self._group.has_begun = True
+        is_serving = bool(self._group.waiting) and not self.is_held_up
         is_new = False
-        for queue, topic in queues_of(self._replica, topics):
+        left = deque(queues_of(self._replica, self._group.topics()))
+        if self._group.left_out is not None:
+            left.rotate(-next((at for at, (queue, _) in enumerate(left) if queue == self._group.left_out), 0))
+        while left and entry.room:
+            queue, topic = left.popleft()
             is_new |= self._open(entry, queue, topic, min(wanted, MAX_TURN_MESSAGES))
+            if is_serving:
+                self._add_skips(entry, queue)
+        self._group.left_out = left[0][0] if left else None
+        self._group.has_begun = not left
         for receive in self._group.waiting.values():
-            receive.was_served = not is_new
-        if not self._group.waiting or self.is_held_up:
+            receive.was_served = not is_new and not left
+        if not is_serving:
             return
-        known_skips = {queue: self._add_skips(entry, queue, 0) for queue in self._choices}
         self._share_out(entry)
-        for queue, known in known_skips.items():
-            self._add_skips(entry, queue, known)
         on_full(self.name, [queue for queue, choice in self._choices.items() if choice.is_full])
 
     def dead(self, most: int) -> Iterator[tuple[TopicQueueId, int, int]]:
@@ -194,7 +200,7 @@ class GroupReceives:
             self._windows[queue] = window
             if self._mode.by_key:
                 hashes = self._keys.setdefault((self.name, queue), KeyHashes(self._replica, queue))
-                self._choices[queue] = KeyedChoice(facts, hashes, wanted)
+                self._choices[queue] = KeyedChoice(facts, hashes, wanted, min(MAX_SKIPS, entry.room))
             else:
                 self._choices[queue] = QueueChoice(facts)
         except (LedgerError, StoreError) as error:
@@ -208,12 +214,13 @@ class GroupReceives:
             )
         return False
 
-    def _add_skips(self, entry: LeaseEntry, queue: TopicQueueId, known: int) -> int:
-        """Add the skips after the first `known` ones to the entry. Return how many there are."""
-        skips = self._choices[queue].skips
-        for first, size in skips[known:]:
+    def _add_skips(self, entry: LeaseEntry, queue: TopicQueueId) -> None:
+        """Add the new skips of the choice in this queue to the entry."""
+        if (choice := self._choices.get(queue)) is None:
+            return
+        for first, size in choice.skips[self._added.get(queue, 0) :]:
             entry.add(self._mode, queue, LeaseChange(ChangeKind.SKIP, first, size))
-        return len(skips)
+        self._added[queue] = len(choice.skips)
 
     def _share_out(self, entry: LeaseEntry) -> None:
         waiting = [each for each in self._group.waiting.items() if not each[1].is_cancelled][:MAX_TURN_RECEIVES]
@@ -223,7 +230,7 @@ class GroupReceives:
         share = max(1, -(-available // len(waiting)))
         left_bytes: float = MAX_TURN_BYTES
         for (member, _), receive in waiting:
-            if available <= 0 or left_bytes <= 0 or entry.size >= MAX_ENTRY_CHANGES:
+            if available <= 0 or left_bytes <= 0 or not entry.room:
                 return
             budget = ByteBudget(min(receive.max_bytes, left_bytes))
             left_bytes -= budget.left
@@ -250,7 +257,8 @@ class GroupReceives:
                 )
                 plan.parts.append(_Part(queue, chosen, entry.add(self._mode, queue, change)))
                 most -= chosen.size
-            if most <= 0:
+            self._add_skips(entry, queue)
+            if most <= 0 or not entry.room:
                 break
         return plan
 

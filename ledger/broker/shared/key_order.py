@@ -75,9 +75,10 @@ class KeyHashes:
 class KeyedChoice(Choice):
     """The choice for groups with order by key."""
 
-    def __init__(self, facts: ChoiceFacts, hashes: KeyHashes, wanted: int) -> None:
-        """About `wanted` messages are looked for."""
+    def __init__(self, facts: ChoiceFacts, hashes: KeyHashes, wanted: int, most_skips: int) -> None:
+        """About `wanted` messages are looked for, and at most `most_skips` ranges of unwanted messages are skipped."""
         self._facts = facts
+        self._most_skips = most_skips
         window, begin = facts.window, max(facts.window.begin, facts.first)
         self.skips = [(window.begin, begin - window.begin)] if window.begin < begin else []
         end = facts.end
@@ -120,8 +121,9 @@ class KeyedChoice(Choice):
             wanted = facts.wanted(begin + known, facts.units(begin + known, len(keys) - known))
             is_open[known:] = wanted
             unwanted = list(gaps(np.flatnonzero(wanted), len(wanted), begin + known))
-            if len(unwanted) > MAX_SKIPS:  # what is not skipped in this turn must not come into the window
-                self._look(begin, keys[: unwanted[MAX_SKIPS][0] - begin])
+            most = self._most_skips
+            if len(unwanted) > most:  # what is not skipped in this turn must not come into the window
+                self._look(begin, keys[: unwanted[most][0] - begin])
                 return
             before = [(window.begin, begin - window.begin)] if window.begin < begin else []
             self.skips = before + unwanted

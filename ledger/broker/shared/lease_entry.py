@@ -10,6 +10,11 @@ from ledger.state.commands import ChangeLeases, QueueLeases
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import LeaseChange, LeaseResults
 
+# Changes and queues of one entry, at which a turn adds no more. One request of a member, or what one receive gets from
+# one queue, may go beyond: both are small beside MAX_LEASE_CHANGES and MAX_LEASE_QUEUES (command_checks.py).
+MAX_ENTRY_CHANGES = 12_000
+MAX_ENTRY_QUEUES = 6_000
+
 
 class Ticket(NamedTuple):
     """The place of a change in the entry, by which its result is found."""
@@ -27,6 +32,11 @@ class LeaseEntry:
         self._numbers: dict[tuple[str, TopicQueueId], int] = {}
         self._queues: list[tuple[GroupMode, TopicQueueId, int, list[LeaseChange]]] = []
         self.size = 0
+
+    @property
+    def room(self) -> int:
+        """How many more changes the turn adds. 0: the entry is full, and the rest waits for the next turn."""
+        return 0 if len(self._queues) >= MAX_ENTRY_QUEUES else max(0, MAX_ENTRY_CHANGES - self.size)
 
     def open(self, mode: GroupMode, queue: TopicQueueId, start_offset: int = 0) -> int:
         """Let the group begin in the queue at `start_offset` if it is new there. Return the number of the queue in the

@@ -161,9 +161,20 @@ class LeaseTurns:
         for queue, _ in request.changes:
             if queue.topic_id not in request.member.topics:
                 raise InvalidArgumentError(f"This member does not read topic {queue.topic_id}.")
+            if self._replica.state.topics.get(queue.topic_id) is not None and not self._is_here(queue):
+                raise InvalidArgumentError(
+                    f"Queue {queue.queue} of topic {queue.topic_id} is not in shard {self._replica.shard}: send the "
+                    "changes to the shard that handed the messages out."
+                )
         self._requests.append(request)
         self._count_changes(len(request.changes))
         self._news.set()
+
+    def _is_here(self, queue: TopicQueueId) -> bool:
+        """Return whether this shard has the queue."""
+        topic = self._replica.state.topics.get(queue.topic_id)
+        shards = () if topic is None else topic.shards
+        return queue.queue < len(shards) and shards[queue.queue] == self._replica.shard
 
     def give_up(self, wanted: MessageMove, lease: int) -> asyncio.Future[Committed] | None:
         """Move a message that a member has leased to the dead letters of the group. Return a future that ends with the
@@ -237,7 +248,7 @@ class LeaseTurns:
         entry = LeaseEntry(replica.lease_time_ms)
         wanted = self._take_changes(entry)
         is_held_up = self._unsent_bytes() >= MAX_UNSENT_BYTES
-        groups = [self._receives(group, entry.now_ms) for group in list(self._groups.values())]
+        groups = [self._receives(group, entry.now_ms) for group in self._groups_in_turn()]
         receives = [each for each in groups if each is not None]
         moves: list[asyncio.Future[Committed]] = []
         had_before: list[Grant] = []
@@ -250,6 +261,8 @@ class LeaseTurns:
         try:
             if (command := entry.command() or self._time_entry(entry.now_ms)) is not None:
                 await self._commit(command, wanted, receives)
+            else:  # none of the changes can count
+                self._answer_changes(LeaseResults((), 0, entry.now_ms), wanted)
             await asyncio.gather(*moves)
         finally:
             # An earlier entry has leased these messages, so their members get them whatever becomes of this entry.
@@ -302,13 +315,22 @@ class LeaseTurns:
     def _take_changes(self, entry: LeaseEntry) -> list[_Wanted]:
         """Move the changes that wait into the entry."""
         taken: list[_Wanted] = []
-        while self._requests and entry.size < MAX_CHANGES:
+        while self._requests and entry.size < MAX_CHANGES and entry.room:
             request = self._requests.popleft()
             self._count_changes(-len(request.changes))
             mode = request.member.mode
-            tickets = [None if mode is None else entry.add(mode, *change) for change in request.changes]
+            tickets = [
+                None if mode is None or not self._is_here(queue) else entry.add(mode, queue, change)
+                for queue, change in request.changes
+            ]
             taken.append(_Wanted(request, tickets))
         return taken
+
+    def _groups_in_turn(self) -> list[GroupMembers]:
+        """Return all groups. Each turn begins with another one, because one group may fill the entry of a turn."""
+        groups = list(self._groups.values())
+        first = self.entries % len(groups) if groups else 0
+        return groups[first:] + groups[:first]
 
     def _receives(self, group: GroupMembers, now_ms: int) -> GroupReceives | None:
         """Return the receives of a group, or None if it has none. A group that was deleted loses its members."""

@@ -154,6 +154,8 @@ class GroupMembers:
         self.has_begun = False
         # How many receives were served, so that each begins with another queue.
         self.turn = 0
+        # The first queue for which the entry of the last turn had no room.
+        self.left_out: TopicQueueId | None = None
 
     def add(self, member: SharedMember) -> None:
         """Add a member. Raises GroupFullError, and GroupConflictError if another member wants other messages of a

@@ -68,9 +68,9 @@ class LeasingDriver:
 
 
 class LeasingLeader:
-    """A leader with the topic `orders` of two queues, and the shared group `work`."""
+    """A leader with the topic `orders`, and the shared group `work`."""
 
-    def __init__(self, *, by_key: bool = False, max_attempts: int = 16) -> None:
+    def __init__(self, *, by_key: bool = False, max_attempts: int = 16, queues: int = 2) -> None:
         disk = MemoryDisk()
         self.now_ms = NOW_MS
         self.steady_ms = 5_000.0
@@ -100,7 +100,7 @@ class LeasingLeader:
         self._members = 0
         for command in (
             RaiseFeatureLevel(SHARED_GROUPS),
-            CreateTopic("orders", 2),
+            CreateTopic("orders", queues),
             CreateTopic(dead_letter_topic(GROUP), 1),
             CreateConsumerGroup(GroupMode(GROUP, is_shared=True, by_key=by_key, max_attempts=max_attempts)),
         ):
@@ -162,11 +162,13 @@ class LeasingLeader:
         self.driver.raft.term += 1
         self.replica.leading(self.driver.raft.term)
 
-    def member(self, *tags: str, where: str | None = None, only_changes: bool = False) -> LeasingMember:
+    def member(
+        self, *tags: str, where: str | None = None, only_changes: bool = False, consumer_group: str = GROUP
+    ) -> LeasingMember:
         self._members += 1
         hashes = frozenset(map(tag_hash, tags)) or None
         topic = SharedTopic(ORDERS, hashes, 0, None if where is None else parse_filter(where))
-        member = SharedMember(GROUP, f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
+        member = SharedMember(consumer_group, f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
         self.turns.join(member)
         return LeasingMember(self, member)
 

@@ -7,9 +7,18 @@ from random import Random
 import pytest
 
 from ledger.broker.consumer_groups.moved_batch import MessageMove
-from ledger.broker.shared import group_receives, lease_turns
-from ledger.errors import BusyError, ConsumerFencedError, GroupConflictError, GroupNotEmptyError, NoLeaderError
-from ledger.state.commands import ForgetConsumerGroup, ResetOffset, ResetOffsets
+from ledger.broker.shared import group_receives, lease_entry, lease_turns
+from ledger.errors import (
+    BusyError,
+    ConsumerFencedError,
+    GroupConflictError,
+    GroupNotEmptyError,
+    InvalidArgumentError,
+    NoLeaderError,
+)
+from ledger.state import TopicQueueId
+from ledger.state.commands import CreateConsumerGroup, DeleteTopic, ForgetConsumerGroup, ResetOffset, ResetOffsets
+from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind
 from ledger.state.lease_window import MAX_WINDOW
 from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, Got, LeasingLeader, messages_of
@@ -294,6 +303,70 @@ async def test_a_new_leader_knows_which_keys_are_open() -> None:
     assert await member.receive(wait_s=0) == []
     await member.ack(first[1])
     assert offsets(await member.receive()) == [3]
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+async def test_the_skips_of_many_queues_come_in_several_entries(by_key: bool) -> None:
+    leader = LeasingLeader(by_key=by_key, queues=24)
+    for queue in range(24):
+        keys = [f"{queue}-{number}" for number in range(2_000)]
+        leader.send(2_000, keys=keys, tags=["no", "yes"] * 1_000, queue=queue)
+    member = leader.member("yes")
+    got: set[tuple[int, int]] = set()
+    for _ in range(100):
+        for _ in range(5):
+            member.ask(1_000, lease_ms=3_600_000, wait_s=0)
+        await leader.turn()
+        answers = member.answers()
+        assert [answer.error for answer in answers if answer.error is not None] == []
+        got |= {(message.queue.queue, message.offset) for answer in answers for message in messages_of(answer)}
+        if len(got) == 24_000:
+            break
+    assert got == {(queue, offset) for queue in range(24) for offset in range(1, 2_000, 2)}
+
+
+async def test_a_group_begins_in_many_queues_in_several_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_entry, "MAX_ENTRY_QUEUES", 3)
+    leader = LeasingLeader(queues=8)
+    for queue in range(8):
+        leader.send(1, queue=queue)
+    member = leader.member()
+    member.ask(8)
+    before = leader.log.last_index
+    await leader.turn(3)
+    assert leader.log.last_index == before + 3
+    got: list[Got] = []
+    for _ in range(8):
+        got += await member.receive(8, wait_s=0)
+    assert {message.queue.queue for message in got} == set(range(8))
+
+
+async def test_each_group_gets_its_turn_when_entries_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_entry, "MAX_ENTRY_CHANGES", 1)
+    leader = LeasingLeader()
+    leader.append(CreateConsumerGroup(GroupMode("other", is_shared=True)))
+    leader.send(20)
+    members = [leader.member(), leader.member(consumer_group="other")]
+    for _ in range(12):
+        for member in members:
+            member.ask(1)
+        await leader.turn()
+    for member in members:
+        assert any(messages_of(answer) for answer in member.answers())
+
+
+async def test_changes_of_queues_of_no_shard_are_refused() -> None:
+    leader = LeasingLeader()
+    leader.send(1)
+    member = leader.member()
+    (message,) = await member.receive()
+    invented = Got(**{**vars(message), "queue": TopicQueueId(ORDERS, 2)})
+    with pytest.raises(InvalidArgumentError, match="is not in shard 0"):
+        await member.ack(message, invented)
+    leader.append(DeleteTopic(ORDERS))
+    before = leader.log.last_index
+    assert await member.ack(message, invented) == [0, 0]
+    assert leader.log.last_index == before, "a change of a deleted topic is in no entry"
 
 
 async def test_messages_of_other_tags_hold_up_no_key() -> None:
