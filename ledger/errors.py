@@ -491,7 +491,8 @@ class UserExistsError(OperationError):
 
 
 class DeliveryTimeoutError(LedgerError, TimeoutError):
-    """The message was not acknowledged within the delivery timeout or within the allowed attempts.
+    """The message was not acknowledged within the delivery timeout or within the allowed attempts. Or an attempt had no
+    answer, and the next one was refused; `__cause__` is the refusal.
 
     If `maybe_committed` is True, the result is unknown: the message may be in the queue now or appear there later. If
     `maybe_committed` is False, the message is not in the queue and will not appear there.

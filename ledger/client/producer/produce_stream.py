@@ -18,9 +18,9 @@ import grpc.aio
 
 from ledger.client.connection.stream_end import end_of_stream, unproven
 from ledger.client.producer.producer_batch import Acknowledged, Answer
-from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
+from ledger.errors import AuthenticationError, InternalError, LedgerError, UnavailableError, from_wire
 from ledger.produce_wire import ProduceRequest
-from ledger.v1 import broker_pb2, error_pb2
+from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
 MAX_REQUEST_BYTES = 1024 * 1024
@@ -196,19 +196,22 @@ class ProduceStream(Generic[Q, B]):
                 )
             )
             return
-        if any(result.error.code == error_pb2.UNAUTHENTICATED for result in response.results):
-            # The node appended none of the batches that it refused.
-            self.breaks(unproven(self.address, self._call, "the proof has ended"))
-            return
         request = self._in_flight.popleft()
         after_ms = (self._loop.time() - request.written_at) * 1000
         self._wake.set()
+        answers = [_answer(result) for result in response.results]
+        proof_ended = any(isinstance(answer, AuthenticationError) for answer in answers)
+        if proof_ended:
+            refusal = unproven(self.address, self._call, "the proof has ended")
+            answers = [refusal if isinstance(answer, AuthenticationError) else answer for answer in answers]
         self._return(
             [
-                (user, AttemptResult(sequencer, batch, _answer(result), after_ms=after_ms))
-                for (user, sequencer, batch), result in zip(request.carried, response.results, strict=True)
+                (user, AttemptResult(sequencer, batch, answer, after_ms=after_ms))
+                for (user, sequencer, batch), answer in zip(request.carried, answers, strict=True)
             ]
         )
+        if proof_ended:  # the node may have appended batches of later requests before
+            self.breaks(UnavailableError(f"The stream to node {self.address} ended with the proof of this client."))
 
     def _return(self, results: Iterable[tuple[StreamUser[Q, B] | None, AttemptResult[Q, B]]]) -> None:
         of_users: dict[StreamUser[Q, B], list[AttemptResult[Q, B]]] = {}

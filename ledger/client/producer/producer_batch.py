@@ -19,16 +19,22 @@ from ledger.batch import HalfColumn, TimedColumn
 from ledger.batch.strings import Strings
 from ledger.codec import Codec
 from ledger.errors import (
+    AuthenticationError,
     BusyError,
     CorruptBatchError,
     DivergedError,
+    DuplicateForgottenError,
+    HeadersTooLargeError,
     InvalidArgumentError,
     InvalidTopicNameError,
     LedgerError,
     MessageTooLargeError,
+    PermissionDeniedError,
+    ProducerFencedError,
     RepeatedMessagesError,
     SequenceGapError,
     ThrottledError,
+    TooManyHeadersError,
     TransactionEndedError,
     UnknownQueueError,
     UnknownTopicError,
@@ -53,20 +59,37 @@ DELIVERY_TIME_BYTES = 8
 # With one of these errors, the attempt did not append the batch. Every other error leaves doubt: for example, a leader
 # that appended the batch and then lost leadership answers that it is not the leader.
 _REFUSED_BEFORE_APPEND = (
+    AuthenticationError,
     BusyError,
     CorruptBatchError,
     DivergedError,
+    HeadersTooLargeError,
     InvalidArgumentError,
     InvalidTopicNameError,
     MessageTooLargeError,
+    PermissionDeniedError,
+    ProducerFencedError,
     RepeatedMessagesError,
     SequenceGapError,
     ThrottledError,
+    TooManyHeadersError,
     TransactionEndedError,
     UnknownQueueError,
     UnknownTopicError,
     UnknownTransactionError,
     UnsupportedBatchError,
+)
+
+# One of these errors of a broker also tells what became of earlier attempts. The broker answers so after it has looked
+# for an earlier attempt, or the queue is no more, or the broker refuses every attempt with the same bytes.
+_ABOUT_ALL_ATTEMPTS = (
+    DuplicateForgottenError,
+    InvalidArgumentError,
+    InvalidTopicNameError,
+    TransactionEndedError,
+    UnknownQueueError,
+    UnknownTopicError,
+    UnknownTransactionError,
 )
 
 
@@ -89,6 +112,12 @@ Answer = Acknowledged | LedgerError
 def leaves_doubt(error: LedgerError) -> bool:
     """Return True if a batch may be in the log after an attempt that ended with this error."""
     return not isinstance(error, _REFUSED_BEFORE_APPEND)
+
+
+def ends_doubt(error: LedgerError) -> bool:
+    """Return True if this answer of a broker tells what became of all attempts to send the batch. A leader that names
+    messages has confirmed that it leads, and that the batch is in no log."""
+    return bool(error.places) or isinstance(error, _ABOUT_ALL_ATTEMPTS)
 
 
 def because(error: LedgerError | None) -> str:

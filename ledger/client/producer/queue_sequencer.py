@@ -33,6 +33,10 @@ was committed. If the answer is "sequence gap", the batch is dropped. The next a
 and the next sequence number after the dropped batch, or begins the next epoch, which fences the dropped batch. A batch
 that has used all its retries is treated like a batch that has timed out.
 
+A broker can refuse a doubtful batch before it looks whether an earlier attempt is in the log, for example because the
+client has lost its right. The receipts of this batch get an error with an *unknown* result too, and the batch is not
+sent again.
+
 **When a batch moves to another queue.** While the sequencer waits after a failure, some of its batches can move to
 other queues. A move must not change an order that the producer guarantees:
 
@@ -71,6 +75,7 @@ from ledger.client.producer.producer_batch import (
     ProducerBatch,
     TablePiece,
     because,
+    ends_doubt,
     leaves_doubt,
 )
 from ledger.errors import (
@@ -86,6 +91,8 @@ from ledger.errors import (
 
 # A message may join an open batch only while the batch has this share of its delivery timeout left.
 _LEAST_SHARE_OF_TIMEOUT = 0.9
+
+_MAYBE_THERE = "They may be in the queue now or appear there later: read the queue before you send them again"
 
 
 class QueueSequencer:
@@ -299,7 +306,7 @@ class QueueSequencer:
             return self._fence(answer, now)
         if not answer.retriable or (batch.expired and (gap_before_head or not batch.doubtful)):
             self._halt(now, 0)
-            return [self._refused(batch, answer)]
+            return [self._refused(batch, answer, sent=sent)]
         if gap_before_head and not batch.doubtful:
             batch.behind_hole = True
         if isinstance(answer, ThrottledError):
@@ -314,7 +321,7 @@ class QueueSequencer:
             batch.failures += 1
         return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
 
-    def _refused(self, batch: ProducerBatch, answer: LedgerError) -> BatchResult:
+    def _refused(self, batch: ProducerBatch, answer: LedgerError, *, sent: bool) -> BatchResult:
         """Return the result of the messages because of which the broker refused a batch. The rest of the batch is sent
         again, before all later batches. If the broker did not name messages, the whole batch has this result.
 
@@ -325,7 +332,20 @@ class QueueSequencer:
             if left_out:
                 batch.behind_hole = self._has_offer = True
                 return BatchResult(self.queue, left_out, answer, 0, batch)
-        return self._drop(batch, answer)
+        return self._drop(batch, answer if sent and ends_doubt(answer) else self._error_of(batch, answer))
+
+    def _error_of(self, batch: ProducerBatch, refusal: LedgerError) -> LedgerError:
+        """Return the error for the receipts of a batch whose last attempt had the answer `refusal`, which does not tell
+        what became of earlier attempts."""
+        if not batch.doubtful:
+            return refusal
+        error = DeliveryTimeoutError(
+            f"{batch.count} message(s) for {self._where} were sent, and it is unknown whether they were stored. The "
+            f"producer does not try again{because(refusal)}. {_MAYBE_THERE}.",
+            maybe_committed=True,
+        )
+        error.__cause__ = refusal
+        return error
 
     def _leave_out_repeats(self, batch: ProducerBatch, answer: RepeatedMessagesError, now: float) -> list[BatchResult]:
         """Remove the messages that were sent before from a batch that the broker refused because of them, and return
@@ -389,8 +409,7 @@ class QueueSequencer:
         return batch.results(self.queue, outcome, batch.size)
 
     def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
-        """End all batches with `error`, because a producer with the same id and a newer epoch has written to the
-        queue."""
+        """End all batches, because a producer with the same id and a newer epoch has written to the queue."""
         self._halt(now, 0)
         self._fenced = error
         return list(self._give_up(error, keep_in_flight=True))
@@ -401,7 +420,7 @@ class QueueSequencer:
         for batch in list(self._line):
             if batch.in_flight and keep_in_flight:
                 continue  # its own answer is still to come
-            yield self._remove(batch, error)
+            yield self._remove(batch, self._error_of(batch, error))
 
     # --- halting and starting again ----------------------------------------------------------------------------------
 
@@ -554,11 +573,7 @@ class QueueSequencer:
         return f"by {batch.failures} attempt(s), the number that `retries` allows"
 
     def _timeout(self, batch: ProducerBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
-        fate = (
-            "They may be in the queue now or appear there later: read the queue before you send them again"
-            if maybe_committed
-            else "They are not in the queue: send them again"
-        )
+        fate = _MAYBE_THERE if maybe_committed else "They are not in the queue: send them again"
         error = DeliveryTimeoutError(
             f"{batch.count} message(s) for {self._where} were not acknowledged {limit}{because(self.trouble)}. {fate}.",
             maybe_committed=maybe_committed,

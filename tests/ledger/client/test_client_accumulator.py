@@ -28,6 +28,7 @@ from ledger.errors import (
     LedgerError,
     NoLeaderError,
     NotLeaderError,
+    PermissionDeniedError,
     UnavailableError,
 )
 from tests.ledger.client.naive_broker import REFUSED, Fate, NaiveBroker, Producer
@@ -91,6 +92,13 @@ class AccumulatorMachine(RuleBasedStateMachine):
     def is_refused_for_now(self, error: type[LedgerError]) -> None:
         sequencer, batch = self.wire.pop(0)
         self.answer(sequencer, batch, error("not now"))
+
+    @precondition(lambda self: self.wire)
+    @rule()
+    def is_refused_for_a_right(self) -> None:
+        """A node checks rights before it looks for an earlier attempt of the batch."""
+        sequencer, batch = self.wire.pop(0)
+        self.answer(sequencer, batch, PermissionDeniedError("no right"))
 
     @precondition(lambda self: self.wire)
     @rule(kept=st.booleans(), error=st.sampled_from([NotLeaderError, NoLeaderError, UnavailableError, InternalError]))
@@ -174,7 +182,8 @@ class AccumulatorMachine(RuleBasedStateMachine):
                 assert log[fate.first_offset : fate.first_offset + len(fate.values)] == fate.values, (
                     "an acknowledged message is not at its offset"
                 )
-            if isinstance(fate.error, DeliveryTimeoutError) and not fate.error.maybe_committed:
+            is_unknown = isinstance(fate.error, DeliveryTimeoutError) and fate.error.maybe_committed
+            if fate.error is not None and not is_unknown:
                 assert set(log).isdisjoint(fate.values), "a message is in the log that was reported as not committed"
 
     def teardown(self) -> None:

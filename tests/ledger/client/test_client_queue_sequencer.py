@@ -13,19 +13,23 @@ from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
 from ledger.client.producer.producer_batch import Acknowledged, BatchResult, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
+    AuthenticationError,
     BusyError,
     ClosedError,
     DeliveryTimeoutError,
     DuplicateForgottenError,
     InternalError,
+    InvalidArgumentError,
     LedgerError,
     MessageTooLargeError,
     NoLeaderError,
     NotLeaderError,
+    PermissionDeniedError,
     ProducerFencedError,
     SequenceGapError,
     ThrottledError,
     UnavailableError,
+    UnknownTopicError,
 )
 from ledger.timed import WaitingMessages
 
@@ -408,7 +412,60 @@ def test_a_refusal_that_leaves_doubt_frees_no_number(refusal: LedgerError) -> No
     fail(sequencer, first, refusal)
     fail(sequencer, second, BusyError())
     assert [place(batch) for batch in sequencer.take(WAIT_MS)] == [(0, 1)]
-    assert notes[0].error is refusal
+    error = notes[0].error
+    assert error is refusal or (isinstance(error, DeliveryTimeoutError) and error.__cause__ is refusal)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sent"),
+    [
+        (PermissionDeniedError("no right"), True),
+        (AuthenticationError("the token has ended"), True),
+        (AuthenticationError("the token has ended"), False),
+        (ProducerFencedError("another one"), True),
+        (InvalidArgumentError("the file of the password cannot be read"), False),
+    ],
+)
+def test_a_refusal_after_a_lost_attempt_leaves_the_result_unknown(refusal: LedgerError, sent: bool) -> None:
+    """The broker refuses the batch before it looks whether the first attempt has appended it."""
+    sequencer = make_sequencer()
+    *_, note = add_closed(sequencer, 2)
+    for batch in sequencer.take(0):
+        fail(sequencer, batch, UnavailableError("the node died"))
+    for batch in sequencer.take(WAIT_MS):
+        fail(sequencer, batch, refusal, now=WAIT_MS, sent=sent)
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert note.error.maybe_committed
+    assert note.error.__cause__ is refusal
+    assert "1 message(s) for queue 0 of topic 1 were sent, and it is unknown whether" in note.error.message
+    assert f"the last error was: {refusal.message}. They may be in the queue now" in note.error.message
+    assert sequencer.idle
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [PermissionDeniedError("no right"), AuthenticationError("the token has ended"), ProducerFencedError("another one")],
+)
+def test_a_refusal_of_the_first_attempt_is_certain(refusal: LedgerError) -> None:
+    sequencer = make_sequencer()
+    note = add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, refusal)
+    assert note.error is refusal
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [UnknownTopicError("deleted"), InvalidArgumentError("no key"), PermissionDeniedError("no right", places=(0,))],
+)
+def test_a_refusal_that_concerns_all_attempts_is_certain(refusal: LedgerError) -> None:
+    sequencer = make_sequencer()
+    note = add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, UnavailableError("the node died"))
+    [batch] = sequencer.take(WAIT_MS)
+    fail(sequencer, batch, refusal, now=WAIT_MS)
+    assert note.error is refusal
 
 
 def test_a_fenced_producer_writes_nothing_any_more() -> None:
