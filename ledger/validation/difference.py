@@ -87,6 +87,16 @@ class Comparison:
     def is_unreadable(self) -> bool:
         return any(log.flaws for log in self.logs)
 
+    @property
+    def has_pairs(self) -> bool:
+        """True if two of the logs can be replicas of one shard."""
+        return bool(self.divergences or self.prefixes)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if there are pairs of replicas, and both logs of each pair have an entry at a common index."""
+        return self.has_pairs and all(prefix.overlap for prefix in self.prefixes)
+
 
 @dataclass(frozen=True, slots=True)
 class _Window:

@@ -2,7 +2,7 @@
 
 The commands need no cluster and write nothing, not even a lock file. Exit status 0 means that the log is whole (or
 that the logs are equal). Exit status 1 means damage (or logs that differ in committed entries). Exit status 2 means
-that a file cannot be read.
+that a file cannot be read (or that logs have no entry in common).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def diff(paths: Sequence[Path], output: str) -> int:
     \b
     Status: 0  no difference in committed entries
             1  committed entries differ
-            2  something cannot be read: see `ledgermq log verify`
+            2  something cannot be read (see `ledgermq log verify`), or two replicas have no entry in common
     """
     from cluster.cli.log.diff import diff_logs
 

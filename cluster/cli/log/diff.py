@@ -24,7 +24,7 @@ def diff_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
     sys.stdout.writelines(f"{line}\n" for line in lines)
     if comparison.is_forked:
         return 1
-    return 2 if comparison.is_unreadable else 0
+    return 2 if comparison.is_unreadable or not comparison.is_complete else 0
 
 
 def _text_lines(comparison: Comparison) -> list[str]:
@@ -79,6 +79,10 @@ def _verdict(comparison: Comparison) -> str:
         return "FORKED: two replicas have different entries at an index, both committed or both of the same term"
     if comparison.is_unreadable:
         return "damaged: some entries could not be compared; see `ledgermq log verify`"
+    if not comparison.has_pairs:
+        return "not compared: no two of these logs are replicas of one shard"
+    if not comparison.is_complete:
+        return "not compared: two logs have no entry in common, so the command cannot know whether they differ"
     return "no difference in committed entries"
 
 
@@ -110,8 +114,13 @@ def _fields(comparison: Comparison) -> list[dict[str, Any]]:
         }
         for prefix in comparison.prefixes
     ]
-    fields.append({"type": "verdict", "forked": comparison.is_forked, "damaged": comparison.is_unreadable})
-    return fields
+    verdict = {
+        "type": "verdict",
+        "forked": comparison.is_forked,
+        "damaged": comparison.is_unreadable,
+        "complete": comparison.is_complete,
+    }
+    return [*fields, verdict]
 
 
 def _divergence_fields(divergence: DivergedRange, comparison: Comparison) -> dict[str, Any]:

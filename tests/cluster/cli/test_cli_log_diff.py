@@ -57,12 +57,23 @@ def test_a_prefix(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
         assert (prefix["path"], prefix["of"]) == (str(other.shard), str(node.shard))
 
 
-def test_an_empty_log_is_a_prefix_of_any(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+def test_an_empty_log_has_no_entry_in_common_with_any(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
     log = other.open()
     log.truncate(0)
     log.close()
     status, (prefix,) = diff(node, other)
-    assert (status, prefix["path"], prefix["overlap"]) == (0, str(other.shard), False)
+    assert (status, prefix["path"], prefix["overlap"]) == (2, str(other.shard), False)
+
+
+def test_logs_without_a_common_entry(node: StoppedNode, other: StoppedNode, capsys: pytest.CaptureFixture[str]) -> None:
+    """One log ends before the other log begins, so nothing says whether they agree."""
+    first, last = min(node.log.iterdir()), max(other.log.iterdir())
+    with pytest.raises(SystemExit) as ended:
+        main(["log", "diff", str(first), str(last)])
+    out = capsys.readouterr().out
+    assert f"{first} and {last} have no entry in common" in out
+    assert out.splitlines()[-1].startswith("not compared: two logs have no entry in common")
+    assert ended.value.code == 2
 
 
 def test_only_replicas_of_one_shard_are_compared(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
@@ -73,7 +84,7 @@ def test_only_replicas_of_one_shard_are_compared(node: StoppedNode, other: Stopp
     _, (found,) = diff(node, other)
     assert found["type"] == "divergence"
     other.shard.rename(other.path / "shard-1")
-    assert diff(node, other) == (0, [])
+    assert diff(node, other) == (2, []), "no two logs were compared"
 
 
 def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
