@@ -104,7 +104,9 @@ async def test_an_entry_has_a_bounded_number_of_acknowledged_offsets(monkeypatch
 
     acknowledgements = Acknowledgements(propose)
     sizes = (2, 1, 4, 1)
-    waiting = [acknowledgements.add("many", [AcknowledgedOffset(1, n, 0, 0, n) for n in range(size)]) for size in sizes]
+    waiting: list[Any] = [
+        acknowledgements.add("many", [AcknowledgedOffset(1, n, 0, 0, n) for n in range(size)]) for size in sizes
+    ]
     for entries in (1, 2, 3):
         await asyncio.sleep(0)
         assert len(proposed) == entries

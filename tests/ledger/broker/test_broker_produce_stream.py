@@ -178,7 +178,9 @@ async def test_the_check_of_a_compressed_batch_counts_what_it_decompresses(monke
         return 0.0
 
     monkeypatch.setattr(TurnBudget, "spend", spend)
-    place = {"topic_id": 1, "queue": 0, "producer_id": 1, "epoch": 0, "first_sequence": 0, "base_timestamp_ms": 0}
+    place: dict[str, Any] = dict.fromkeys(
+        ("topic_id", "queue", "producer_id", "epoch", "first_sequence", "base_timestamp_ms"), 1
+    )
     small = encode([bytes(4 << 20)], codec=Codec.ZSTD, **place)
     assert len(small) < 4096
     serving = serve(Broker(), Stream([small]), ProduceLoad())
