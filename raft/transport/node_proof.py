@@ -229,6 +229,8 @@ async def _answer_to(message: raft_pb2.ProofMessage, stream: Any) -> raft_pb2.Pr
     with contextlib.suppress(asyncio.InvalidStateError):  # the call has ended: the read tells why
         await stream.write(message)
     answer = await stream.read()
+    if answer is None:  # gRPC's way to say that it cannot be decoded
+        raise UnprovenError("the receiver of a proof answered with bytes that cannot be decoded")
     if answer is not aio.EOF:
         read: raft_pb2.ProofMessage = answer
         return read

@@ -101,6 +101,10 @@ def channel_options(largest_answer: int) -> tuple[tuple[str, int], ...]:
     return (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest_answer))
 
 
+class UndecodableAnswerError(Exception):
+    """The bytes of an answer are no message of its type."""
+
+
 class SendQueue:
     """`SendQueue` is a bounded queue of messages for one stream. One task writes the messages to the stream."""
 
@@ -190,12 +194,15 @@ class OutboundStream:
             except aio.AioRpcError as error:
                 delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
                 self._tell(reason_of(error))
-            except InvalidMessage as error:
+            except (InvalidMessage, UndecodableAnswerError) as error:
                 delay = RETRY_REFUSED_S
-                self._refused.add(error, self._name)
+                self._refused.add(str(error), self._name)
             except UnprovenError as error:
                 delay = RETRY_REFUSED_S
                 self._tell(str(error))
+            except Exception:
+                delay = RETRY_REFUSED_S
+                log.exception("the %s failed, which is a defect of ledgermq; it is opened again", self._name)
             finally:
                 self._queue = self._conversation = None
                 self._on_broken()
@@ -216,6 +223,8 @@ class OutboundStream:
         async with queue.drained(call.write, f"{self._name} writer"):
             try:
                 while (answer := await call.read()) is not aio.EOF:
+                    if answer is None:  # gRPC's way to say that it cannot be decoded
+                        raise UndecodableAnswerError("an answer of the peer cannot be decoded")
                     self._trouble = ""
                     self._on_answer(answer)
                 raise_for_end(await call.code(), await call.details())

@@ -14,7 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raft.transport.cluster_secret import SecretCredentials, SecretError, new_secret, read_secrets
-from raft.transport.node_proof import MAX_TOKENS, NONCE_BYTES, TOKEN_KEY, TOKEN_S, NodeProofs, Proof, _content
+from raft.transport.node_proof import (
+    MAX_TOKENS,
+    NONCE_BYTES,
+    TOKEN_KEY,
+    TOKEN_S,
+    NodeProofs,
+    Proof,
+    UnprovenError,
+    _answer_to,
+    _content,
+)
 from raft.v1 import raft_pb2
 
 HERE, THERE = "ipv4:127.0.0.1:40000", "ipv4:127.0.0.1:40001"
@@ -206,6 +216,20 @@ async def test_an_incomplete_proof_ends(receiver: NodeProofs, monkeypatch: pytes
 
     with pytest.raises(RefusedError, match="was not complete"):
         await receiver.serve(Silent())  # type: ignore[arg-type]
+
+
+async def test_a_receiver_whose_answer_cannot_be_decoded_is_not_proven() -> None:
+    """For bytes that it cannot decode, gRPC's client returns None."""
+
+    class Garbage(Call):
+        async def write(self, message: Any) -> None:
+            pass
+
+        async def read(self) -> Any:
+            return None
+
+    with pytest.raises(UnprovenError, match="cannot be decoded"):
+        await _answer_to(raft_pb2.ProofMessage(), Garbage())
 
 
 def test_tokens_are_bounded(receiver: NodeProofs) -> None:

@@ -55,7 +55,9 @@ class SilentCall(LateCall):
         return aio.EOF
 
 
-def stream_of(open_call: Callable[[], Awaitable[object]], broken: list[bool]) -> OutboundStream:
+def stream_of(
+    open_call: Callable[[], Awaitable[object]], broken: list[bool], refused: RefusedMessages | None = None
+) -> OutboundStream:
     """Return a stream that adds to `broken` at each break."""
     return OutboundStream(
         "a stream",
@@ -63,7 +65,7 @@ def stream_of(open_call: Callable[[], Awaitable[object]], broken: list[bool]) ->
         bound=BOUND,
         on_answer=lambda _: None,
         on_broken=lambda: broken.append(True),
-        refused=RefusedMessages(),
+        refused=refused or RefusedMessages(),
     )
 
 
@@ -102,6 +104,51 @@ async def test_a_swallowed_cancellation_stops_it_all_the_same() -> None:
     async with asyncio.timeout(1):
         await stream.stop()
     assert broken == [True]
+
+
+class GarbageCall(LateCall):
+    """A call whose peer answers with bytes that gRPC cannot decode, for which gRPC returns None."""
+
+    async def read(self) -> object:
+        return None
+
+
+async def test_an_answer_that_cannot_be_decoded_does_not_end_the_stream_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_REFUSED_S", 0)
+    opened: asyncio.Queue[None] = asyncio.Queue()
+    refused = RefusedMessages()
+
+    async def open_call() -> GarbageCall:
+        opened.put_nowait(None)
+        return GarbageCall()
+
+    stream = stream_of(open_call, [], refused)
+    stream.start()
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            await opened.get()
+        await stream.stop()
+    assert refused.count >= 2
+
+
+async def test_a_defect_in_the_receiver_of_answers_does_not_end_the_stream_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "RETRY_REFUSED_S", 0)
+    opened: asyncio.Queue[None] = asyncio.Queue()
+
+    async def open_call() -> None:
+        opened.put_nowait(None)
+        raise AttributeError("a defect")
+
+    stream = stream_of(open_call, [])
+    stream.start()
+    async with asyncio.timeout(5):
+        for _ in range(3):
+            await opened.get()
+        await stream.stop()
 
 
 class RefusingNode(raft_pb2_grpc.RaftServicer):
