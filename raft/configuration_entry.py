@@ -46,8 +46,15 @@ class ShardConfiguration:
 
     @property
     def core(self) -> Configuration:
-        """Return the configuration as the core uses it: the node ids of voters and learners."""
+        """Return the configuration as the core of a member uses it: the node ids of voters and learners."""
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
+
+    def core_of(self, node: int, incarnation: bytes) -> Configuration:
+        """Return the configuration as the core of the node `node` uses it, which has this incarnation. Without an
+        incarnation, the number alone counts."""
+        member = self.members.get(node)
+        is_own = member is None or not incarnation or member.incarnation == incarnation
+        return replace(self.core, is_own=is_own)
 
     @property
     def members(self) -> dict[int, ConfiguredMember]:

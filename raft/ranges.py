@@ -24,8 +24,10 @@ def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
     )
 
 
-def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int, Configuration], ...]:
-    """Return the configurations in the range as (index, configuration).
+def configurations(
+    headers: Sequence[Header], data: Readable, node: int = 0, incarnation: bytes = b""
+) -> tuple[tuple[int, Configuration], ...]:
+    """Return the configurations in the range as (index, configuration), for the core of the node with this incarnation.
 
     The core uses a configuration as soon as its entry is appended."""
     start = headers[0].position
@@ -33,5 +35,6 @@ def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int
     for header in headers:
         if header.kind == EntryKind.CONFIGURATION:
             at = header.position - start + header.size - header.body_bytes
-            found.append((header.index, decode_configuration(bytes(data[at : at + header.body_bytes])).core))
+            configuration = decode_configuration(bytes(data[at : at + header.body_bytes]))
+            found.append((header.index, configuration.core_of(node, incarnation)))
     return tuple(found)

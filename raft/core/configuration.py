@@ -9,7 +9,7 @@ section 4.1).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Configuration:
     voters: tuple[int, ...]
     # Ids of the learners, which receive the log and do not count: sorted, distinct, none of them a voter.
     learners: tuple[int, ...] = ()
+    # False: the number of this server stands for an earlier member, whose disk was lost. This server is not that voter.
+    is_own: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         for nodes in (self.voters, self.learners, self.members):
@@ -61,7 +63,12 @@ class Configurations:
     def voters_before(self, commit: int) -> tuple[int, ...]:
         """Return the voters of the configuration before the newest configuration, while the newest is not
         committed. Otherwise empty."""
-        return self._entries[-2][1].voters if self.newest_index > commit and len(self._entries) > 1 else ()
+        return self.before(commit).voters
+
+    def before(self, commit: int) -> Configuration:
+        """Return the configuration before the newest configuration, while the newest is not committed. Otherwise return
+        one without members."""
+        return self._entries[-2][1] if self.newest_index > commit and len(self._entries) > 1 else NO_MEMBERS
 
     def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
         for index, configuration in entries:

@@ -135,8 +135,13 @@ class Server:
 
         During the removal of a server its own vote does not count. Without this server, the other servers might not
         be able to elect a leader, because it is possible that only this server has a log that is up-to-date enough
-        to win (dissertation, section 4.2.2)."""
-        is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
+        to win (dissertation, section 4.2.2).
+
+        A server that lost its disk and was added again receives the log anew. Until its log has the configuration that
+        added it, its newest configuration is an old one, with the voter that it was before. It does not stand for that
+        voter: in a configuration with few voters it would elect itself."""
+        configurations = (self.configurations.newest, self.configurations.before(self.commit))
+        is_wanted = any(each.is_own and self.node in each.voters for each in configurations)
         is_able = self.writable and self.can_apply and not self.is_slow and not self.yields
         return is_wanted and is_able and self.agrees_with_majority
 

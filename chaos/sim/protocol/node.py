@@ -397,8 +397,9 @@ class ProtocolNode:
         return Raft(settings, recovered)
 
     def _configurations(self) -> list[tuple[int, Configuration]]:
+        incarnation = incarnation_of(self.node, self.incarnation)
         return [
-            (entry.header.index, decode_configuration(entry.body).core)
+            (entry.header.index, decode_configuration(entry.body).core_of(self.node, incarnation))
             for entry in self.log.entries
             if entry.header.kind is EntryKind.CONFIGURATION
         ]
@@ -415,6 +416,7 @@ class ProtocolNode:
                 steady_ms=self._monotonic_ms,
                 soon=self._soon,
                 was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
+                incarnation=incarnation_of(self.node, self.incarnation),
             ),
         )
 

@@ -128,6 +128,7 @@ class ReplicaBuilder:
                 soon=lambda work: loop.call_soon(vital.event(work)),
                 stalled=lambda: self._stalled(replica, threads),
                 was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
+                incarnation=self._votes.vote.incarnation,
                 remembered_writes=max(REMEMBERED_STEPS, REMEMBERED_WRITES // settings.shards),
             ),
         )
@@ -162,7 +163,10 @@ class ReplicaBuilder:
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),
             LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self._log.term(first - 1)),
-            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
+            configurations=[
+                (index, configuration.core_of(settings.node, vote.incarnation))
+                for index, configuration in self._opened.configurations
+            ],
             commit=self._log.known_commit,
             suspicion=chance.getrandbits(63) | 1 if self._node.directory.marks(self.number).suspect() else 0,
         )
