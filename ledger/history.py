@@ -87,8 +87,9 @@ class Send:
 
     `offset` is the offset of the first message; it is None if the outcome is not ok. `producer` is the producer's id,
     and `sequence` is the sequence of the first message. If the messages got no sequence numbers, `producer` is empty
-    and `sequence` is -1. Messages without sequence numbers never left the process. `bound` is True if the key or the
-    program chose the queue, so that the order within the queue is guaranteed.
+    and `sequence` is -1. Messages without sequence numbers never left the process, or with the outcome ok, they were
+    not stored again because of their message ids, and `queue` and `offset` are those of the earlier messages. `bound`
+    is True if the key or the program chose the queue, so that the order within the queue is guaranteed.
     """
 
     op: ClassVar[str] = "send"
@@ -138,7 +139,8 @@ class Schedule:
     `queue` is the queue to which the messages will be delivered, and `waits_in` is the queue of `%TIMED`, in the shard
     `shard`, where they wait. `identity` is the identity of the first message. `shard` is -1 and `identity` is None if
     the outcome is not ok. `producer`, `epoch` and `sequence` are those of the batch in `%TIMED`; if the messages got no
-    sequence numbers, `producer` is empty, and `sequence` and `waits_in` are -1. `times_ms` has the delivery times, in
+    sequence numbers, or were not stored again because of their message ids, `producer` is empty, and `sequence` and
+    `waits_in` are -1. `times_ms` has the delivery times, in
     ms since 1970. `clock_ms` is the producer's wall clock at `start`, in ms since 1970.
     """
 

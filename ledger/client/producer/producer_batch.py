@@ -146,6 +146,8 @@ class BatchResult:
         outcome   the acknowledgement or the error
         released  the bytes to release in the producer's buffer
         batch     the batch
+        is_repeat True: the messages were left out of the batch, because messages with their ids were sent before. The
+                  outcome is that of the earlier messages, and `queue` has those
 
     A batch that times out while its result is unknown gets two `BatchResult` objects. The first `BatchResult` has the
     receipts. The second, which comes when the result is known, releases the bytes of the batch in the buffer.
@@ -156,6 +158,7 @@ class BatchResult:
     outcome: Answer
     released: int
     batch: ProducerBatch
+    is_repeat: bool = False
     # How many receipts have got the result.
     _told: int = field(default=0, init=False)
     # The number of messages of these receipts.

@@ -365,6 +365,7 @@ class QueueSequencer:
                 Acknowledged(repeats[place].offset, 0, repeats[place].append_time_ms, duplicate=True),
                 0,
                 batch,
+                is_repeat=True,
             )
             for place, receipt in batch.leave_out(repeats)
         ]

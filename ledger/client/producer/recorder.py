@@ -44,7 +44,7 @@ class Recorder:
         receipts get the result."""
         if results.batch.half is not None:
             return  # messages of transactions are not recorded
-        sequence = results.batch.first_sequence
+        sequence = NONE if results.is_repeat else results.batch.first_sequence
         for receipt, count in results.receipts:
             recorded = receipt.inner if isinstance(receipt, TimedReceipt) else receipt
             assert isinstance(recorded, _RecordedPiece)
@@ -97,7 +97,8 @@ class _RecordedPiece:
         self.doubtful = False
 
     def learn(self, queue: int, batch: ProducerBatch, sequence: int) -> None:
-        """Note what is known when the batch of the piece has a result. `sequence` is that of the first message."""
+        """Note what is known when the batch of the piece has a result. `sequence` is that of the first message, or NONE
+        if the batch has no number, or the messages were left out of it."""
         self.queue, self.epoch, self.sequence = queue, batch.epoch, sequence
         self.doubtful = batch.doubtful or batch.in_flight
 

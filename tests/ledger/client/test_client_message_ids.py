@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,9 @@ from ledger.batch import Batch, BatchHeader, message_ids
 from ledger.client.connection.backoff import Backoff
 from ledger.client.producer.arguments import checked_message_id
 from ledger.client.producer.delivery import DeliverySettings
-from ledger.client.producer.producer_batch import Acknowledged, Answer, Piece, ProducerBatch
+from ledger.client.producer.producer_batch import NONE, Acknowledged, Answer, Piece, ProducerBatch
 from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.recorder import Recorder
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,
@@ -27,6 +29,8 @@ from ledger.errors import (
     SequenceGapError,
     UnavailableError,
 )
+from ledger.history import Send, read_history
+from ledger.validation.judging.acknowledged import sent_in
 
 
 @dataclass
@@ -82,10 +86,13 @@ class Sender:
         self.sequencer = QueueSequencer(1, 0, 0, delivery, Backoff(1, 2, chance))
         self.broker, self.chance, self.now = broker, chance, 0.0
         self.wire: deque[ProducerBatch] = deque()
+        self.recorder: Recorder | None = None
 
     def send(self, value: bytes, name: bytes | None) -> Told:
         told = Told(value)
         piece = Piece([value], len(value), told)
+        if self.recorder is not None:
+            self.recorder.handed_over("t", piece)
         if name is not None:
             piece.name(checked_message_id(name))
         self.sequencer.add(piece, self.now, 0)
@@ -107,6 +114,8 @@ class Sender:
         else:
             answer = self.broker.produce(batch.encoded)
         for result in self.sequencer.answered(batch, answer, self.now):
+            if self.recorder is not None:
+                self.recorder.settling(result)
             result.deliver()
 
     def finish(self) -> None:
@@ -159,6 +168,23 @@ def test_the_rest_of_a_batch_goes_before_later_batches() -> None:
     second.finish()
     assert broker.log == [b"b", b"a", b"c", b"d"]
     assert [each.places for each in (*told, later)] == [[(0, 1)], [(0, 0)], [(0, 2)], [(0, 3)]]
+
+
+def test_a_history_gives_no_number_to_a_message_that_is_not_stored_again(tmp_path: Path) -> None:
+    """Its number is free for the next message, and a log with its number would be taken for one that lost it."""
+    sender, path = Sender(7, RememberingBroker(), random.Random(1)), tmp_path / "history"
+    sender.recorder = recorder = Recorder(path, 0, 7, lambda: 0)
+    told = []
+    for name in (b"a", b"a", b"b"):
+        told.append(sender.send(name, name))
+        sender.finish()
+    recorder.close()
+    assert [each.places for each in told] == [[(0, 0)], [(0, 0)], [(0, 1)]]
+    sends = [each for each in read_history(path) if isinstance(each, Send)]
+    assert [each.offset for each in sends] == [0, 0, 1]
+    assert [(each.producer, each.sequence) for each in sends] == [(f"{7:016x}", 0), ("", NONE), (f"{7:016x}", 1)]
+    (sent,) = sent_in(read_history(path))
+    assert sent.messages["offset"].tolist() == [0, 1]
 
 
 def test_what_can_be_in_one_batch() -> None:
