@@ -35,14 +35,19 @@ class DeadLetters:
         self._refused_log = RareLog(log, monotonic_s)
         # (consumer group, queue, offset) -> when a message that could not be moved is tried again.
         self._put_off: dict[tuple[str, TopicQueueId, int], float] = {}
+        # (consumer group, queue, offset) -> a move that is not committed yet.
+        self._moving: dict[tuple[str, TopicQueueId, int], asyncio.Future[Committed]] = {}
         # By consumer group: how many messages were moved.
         self.moved: Counter[str] = Counter()
 
     def move(
         self, consumer_group: str, queue: TopicQueueId, offset: int, attempts: int
     ) -> asyncio.Future[Committed] | None:
-        """Move a message. Return a future that ends with the commit, or None if it cannot be moved now."""
+        """Move a message. Return a future that ends with the commit, or None if it cannot be moved now. If a move of
+        this message is under way, return its future."""
         key = (consumer_group, queue, offset)
+        if (moving := self._moving.get(key)) is not None:
+            return moving
         now_s = self._monotonic_s()
         if self._put_off.get(key, now_s) > now_s:
             return None
@@ -62,6 +67,8 @@ class DeadLetters:
             if len(self._put_off) < MAX_MOVES * MAX_MOVES:
                 self._put_off[key] = now_s + RETRY_S
             return None
+        self._moving[key] = moved
+        moved.add_done_callback(lambda _: self._moving.pop(key))
         moved.add_done_callback(lambda done: self._count(done, consumer_group))
         return moved
 

@@ -264,6 +264,9 @@ class LeaseTurns:
             else:  # none of the changes can count
                 self._answer_changes(LeaseResults((), 0, entry.now_ms), wanted)
             await asyncio.gather(*moves)
+        except (LedgerError, StoreError):
+            await asyncio.gather(*moves, return_exceptions=True)  # the next turn looks at the messages again
+            raise
         finally:
             # An earlier entry has leased these messages, so their members get them whatever becomes of this entry.
             for grant in had_before:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import pytest
 
 from ledger.broker.consumer_groups.moved_batch import MessageMove
+from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared import group_receives, lease_entry, lease_turns
 from ledger.errors import (
     BusyError,
@@ -157,6 +159,62 @@ async def test_what_was_handed_out_too_often_goes_to_the_dead_letters() -> None:
     assert window is not None
     assert (window.begin, len(window)) == (3, 0)
     assert leader.turns.moved == {GROUP: 1}
+
+
+def give_up(leader: LeasingLeader, message: Got) -> asyncio.Future[Committed] | None:
+    wanted = MessageMove(GROUP, *message.queue, 0, message.resets, message.offset, 1, give_up=True)
+    return leader.turns.give_up(wanted, message.lease)
+
+
+async def test_a_message_that_is_given_up_twice_is_moved_once() -> None:
+    leader = LeasingLeader()
+    leader.send(1)
+    (message,) = await leader.member().receive()
+    first, again = give_up(leader, message), give_up(leader, message)
+    assert first is not None
+    assert again is not None
+    assert (await first).base_offset == (await again).base_offset == 0
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
+    assert leader.turns.moved == {GROUP: 1}
+
+
+async def test_a_message_that_is_given_up_when_its_last_lease_ends_is_moved_once() -> None:
+    leader = LeasingLeader(max_attempts=1)
+    leader.send(1)
+    member = leader.member()
+    (message,) = await member.receive(lease_ms=1_000)
+    leader.pass_ms(1_000)
+    member.ask()
+    moved = give_up(leader, message)
+    await leader.turn()
+    assert moved is not None
+    await moved
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
+
+
+async def test_a_message_is_moved_once_although_the_entry_of_its_turn_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader = LeasingLeader(max_attempts=1)
+    leader.send(2)
+    member = leader.member()
+    await member.receive(1, lease_ms=1_000)
+    leader.pass_ms(1_000)
+    member.ask(1)
+    before = leader.log.last_index
+
+    def refuse(size: int) -> None:
+        if leader.log.last_index > before:
+            raise BusyError("too many entries wait")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leader.driver, "check_room", refuse)
+        with pytest.raises(BusyError):
+            await leader.turn()
+    await leader.turn()
+    assert leader.replica.state.next_offset(DEAD, 0) == 1
+    (answer,) = member.answers()
+    assert offsets(messages_of(answer)) == [1]
 
 
 async def test_messages_with_other_tags_are_settled() -> None:
@@ -465,18 +523,14 @@ async def test_a_message_is_given_up_by_the_lease_that_it_has() -> None:
     leader.send(2)
     member = leader.member()
     one, two = await member.receive()
-
-    def move(message: Got) -> MessageMove:
-        return MessageMove(GROUP, *message.queue, 0, message.resets, message.offset, 1, give_up=True)
-
-    moved = leader.turns.give_up(move(one), one.lease)
+    moved = give_up(leader, one)
     assert moved is not None
     leader.apply_all()
     await moved
     assert leader.replica.state.next_offset(DEAD, 0) == 1
-    assert leader.turns.give_up(move(one), one.lease) is None  # it is there already
+    assert give_up(leader, one) is None  # it is there already
     with pytest.raises(ConsumerFencedError):
-        leader.turns.give_up(move(two), two.lease + 1)
+        give_up(leader, Got(**{**vars(two), "lease": two.lease + 1}))
     await member.ack(two)
-    assert leader.turns.give_up(move(two), two.lease) is None
+    assert give_up(leader, two) is None
     assert leader.replica.state.next_offset(DEAD, 0) == 1
