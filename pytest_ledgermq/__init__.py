@@ -76,10 +76,21 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     if report.failed and (fixtures := _fixtures()) is not None:
         for cluster in fixtures.running_clusters():
-            for node in cluster.nodes:
-                lines = cluster.log(node).splitlines()[-_LOG_LINES:]
-                report.sections.append((f"ledgermq node {node} at {cluster.address(node)}", "\n".join(lines)))
+            report.sections += _log_sections(cluster)
     return report
+
+
+def _log_sections(cluster: Cluster) -> list[tuple[str, str]]:
+    """Return titles and ends of the nodes' logs. An error is told in their place, because a hook that raises ends the
+    whole run of pytest."""
+    sections = []
+    try:
+        for node in cluster.nodes:
+            lines = cluster.log(node).splitlines()[-_LOG_LINES:]
+            sections.append((f"ledgermq node {node} at {cluster.address(node)}", "\n".join(lines)))
+    except Exception as error:  # for example: the test has stopped the cluster
+        sections.append(("ledgermq cluster", f"The logs cannot be shown: {error}"))
+    return sections
 
 
 @pytest.hookimpl(wrapper=True)

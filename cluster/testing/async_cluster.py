@@ -137,5 +137,5 @@ class AsyncCluster:
         await asyncio.to_thread(self._cluster.heal)
 
     async def restore(self) -> None:
-        """End the partition, resume the paused nodes, and start the killed nodes."""
+        """End the partition, resume the paused nodes, and start the killed nodes, or all nodes of a stopped cluster."""
         await asyncio.to_thread(self._cluster.restore)

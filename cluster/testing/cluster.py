@@ -258,7 +258,11 @@ class Cluster:
 
     def restore(self) -> None:
         """End the partition, resume the paused nodes, start the killed nodes, and return when all nodes follow one
-        leader in each shard."""
+        leader in each shard. If the cluster was stopped, start it: its nodes then have new addresses, and no data
+        unless the cluster has a `directory`."""
+        if self._directory is None:
+            self.start()
+            return
         self.heal()
         for node in tuple(self._paused):
             self.resume(node)

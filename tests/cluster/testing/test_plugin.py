@@ -143,6 +143,25 @@ def test_a_failed_test_shows_the_logs_and_leaves_nothing(tmp_path: Path) -> None
     blocking_eventually(lambda: not runs(node), "the node has ended")
 
 
+STOPPING = """
+def test_stops_the_cluster(ledgermq_cluster):
+    ledgermq_cluster.stop()
+    assert 1 == 2
+
+
+def test_next(ledgermq_cluster, ledgermq_topic):
+    assert ledgermq_cluster.is_whole()
+"""
+
+
+def test_a_failed_test_may_stop_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "test_stopping.py").write_text(STOPPING)
+    done = run_pytest(tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "assert 1 == 2" in done.stdout
+    assert "The logs cannot be shown: this cluster does not run" in done.stdout
+
+
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_failing.py").write_text(FAILING.replace("INPUT", "import sys; sys.stdin.read()"))
     pids = tmp_path / "pids"
