@@ -102,13 +102,14 @@ class Life(_Base):  # type: ignore[misc]
         _set_running_loop(self)
         loop.runs = self
         try:
-            for task in [*self._tasks]:
+            while self._tasks:  # a coroutine that is closed may create tasks, which never begin
+                task = next(iter(self._tasks))
+                del self._tasks[task]
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _close(task)
         finally:
             loop.runs = ran
             _set_running_loop(before)
-        self._tasks.clear()
 
     # -- time
 

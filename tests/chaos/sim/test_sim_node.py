@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -72,6 +73,27 @@ def test_nothing_of_it_runs_behind_its_death(loop: SimLoop, process: Process) ->
     assert process.cleaned  # its coroutine was taken down, and what that tried to do reached nobody
     assert process.events == events
     assert not loop.errors
+
+
+def test_a_task_that_begins_while_its_process_is_taken_down_never_runs(loop: SimLoop, process: Process) -> None:
+    """For example, the `stop` of a client begins a task in a `finally`."""
+    began: list[asyncio.Task[None]] = []
+
+    async def rest() -> None:
+        process.ticks.append(-1)
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            began.append(asyncio.create_task(rest()))
+
+    process.life.deliver(lambda: process.life.create_task(work()))
+    loop.run_until(0.5)
+    process.life.end()
+    loop.run_until(1)
+    assert inspect.getcoroutinestate(began[0].get_coro()) == inspect.CORO_CLOSED  # type: ignore[arg-type]
+    assert process.ticks == []
 
 
 def test_a_process_that_dies_in_an_event_ends_quietly(loop: SimLoop, process: Process) -> None:
