@@ -189,7 +189,11 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._finished: list[SharedMessage[Any]] = []
         self._keeper = LeaseKeeper(self._extend_again, lease_ms)
         self._keeping: asyncio.Task[None] | None = None
+        # Calls of listeners. A dict, because a set has no order.
+        self._calls: dict[asyncio.Task[None], None] = {}
         self._is_ending = False
+        # Closes the consumer, also if the caller of `stop` is cancelled.
+        self._ending: asyncio.Task[None] | None = None
 
     # -- the life cycle
 
@@ -208,26 +212,60 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             raise
         self._keeping = asyncio.create_task(self._keeper.run(), name=f"leases of shared group {self._group}")
 
-    async def stop(self) -> None:
-        """Give back the messages that were not handed out, acknowledge those that the iteration has finished, and close
-        the connections. Messages in hand keep their leases. The call is idempotent."""
+    async def stop(self, timeout_s: float = 30.0) -> None:
+        """Give back the messages that were not handed out, and acknowledge those that the iteration has finished. Wait
+        up to `timeout_s` seconds for running calls of `consume`, and close the connections. Calls that take longer are
+        cancelled, and their messages are handed out again after their leases. Other messages in hand keep their leases.
+
+        If the caller is cancelled, for example by `asyncio.wait_for`, running calls are cancelled at once, and the
+        consumer is closed all the same. The call is idempotent."""
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+            return
         if not self._client.started:
             return
         self.stop_reading()
-        if self._keeping is not None:
-            self._keeping.cancel()
-        for ask in self._asks.values():
-            ask.cancel()
+        stopper = asyncio.current_task()
+        self._ending = asyncio.create_task(self._end(stopper, timeout_s), name="end of a shared consumer")
+        try:
+            await asyncio.shield(self._ending)
+        except asyncio.CancelledError:
+            self._cancel_calls(stopper)
+            await asyncio.shield(self._ending)
+            raise
+
+    async def _end(self, stopper: asyncio.Task[Any] | None, timeout_s: float) -> None:
         if self._asks:
             await asyncio.wait(list(self._asks), timeout=_STOP_S)
-        with contextlib.suppress(LedgerError):
-            await self._send(self._finished, ACKNOWLEDGE)
-            await self._send([*self._surplus, *self._ahead], GIVE_BACK)
+        await self._give_back()
+        # A listener that stops the consumer does not wait for itself.
+        if calls := [call for call in self._calls if call is not stopper]:
+            await asyncio.wait(calls, timeout=timeout_s)
+        self._cancel_calls(stopper)
+        await asyncio.gather(*calls, return_exceptions=True)
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await self._give_back()  # what arrived or was finished meanwhile
         for task in self._asks:
             task.cancel()
         await asyncio.gather(*self._asks, return_exceptions=True)
         await self._close_links()
         await self._client.close()
+
+    async def _give_back(self) -> None:
+        """Give back the messages that were not handed out, and acknowledge those that the iteration has finished."""
+        finished, self._finished = self._finished, []
+        unread: list[SharedMessage[Any]] = [*self._surplus, *self._ahead]
+        self._surplus.clear()
+        self._ahead.clear()
+        with contextlib.suppress(LedgerError):
+            await self._send(finished, ACKNOWLEDGE)
+            await self._send(unread, GIVE_BACK)
+
+    def _cancel_calls(self, stopper: asyncio.Task[Any] | None) -> None:
+        for call in self._calls:
+            if call is not stopper:
+                call.cancel()
 
     def stop_reading(self) -> None:
         """Hand out no more messages: an iteration ends after the message in hand, and receive() raises ClosedError. The
@@ -391,10 +429,15 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 if self._reads_on():
                     raise
                 break
+            if not self._reads_on():
+                self._ahead.extend(messages)  # `stop` gives them back
+                break
             for message in messages:
                 call = group.create_task(self._call(listener, message, retry_delay_ms))
                 calls.add(call)
                 call.add_done_callback(calls.discard)
+                self._calls[call] = None
+                call.add_done_callback(self._calls.pop)
 
     async def _call(
         self,
@@ -404,17 +447,28 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     ) -> None:
         self._keeper.keep([message])
         try:
+            if await self._is_consumed(listener, message):
+                await self.ack(message)
+            else:
+                await self.nack(message, delay_ms=retry_delay_ms)
+        except ClosedError:
+            if self._reads_on():
+                raise
+            log.warning("message %s is handed out again: its listener ended after the consumer was closed", message.id)
+        finally:
+            self._keeper.drop([message])
+
+    async def _is_consumed(self, listener: SharedListener[Received], message: SharedMessage[Received]) -> bool:
+        """Call the listener. Return False if it raises an exception."""
+        try:
             if is_async(listener):
                 await cast("Awaitable[object]", listener(message))
             else:
                 await asyncio.to_thread(listener, message)
         except Exception as error:
             log.warning("message %s failed at attempt %d: %r", message.id, message.attempt, error, exc_info=True)
-            await self.nack(message, delay_ms=retry_delay_ms)
-        else:
-            await self.ack(message)
-        finally:
-            self._keeper.drop([message])
+            return False
+        return True
 
     # -- the work
 

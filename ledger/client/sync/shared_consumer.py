@@ -116,9 +116,11 @@ class SharedConsumer(Lifetime, Generic[Received]):
         Other threads and signal handlers can call it. See also `ledgermq.stop_on_signal`."""
         self._thread.soon(self._client.stop_reading)
 
-    def close(self) -> None:
-        """Stop the consumer, as AsyncSharedConsumer.stop does. The call is idempotent."""
-        stopped(self._client.stop(), self._thread)
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Stop the consumer, as AsyncSharedConsumer.stop does: wait up to `timeout_s` seconds for running calls of
+        `consume`. The call is idempotent. A listener must not call close(), because close() waits for it: it can call
+        `stop_reading`."""
+        stopped(self._client.stop(timeout_s), self._thread)
 
     async def _next(self) -> SharedMessage[Received] | None:
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
-from ledger.client.shared.shared_message import MessageLease, SentChange, SharedMessage, changes_of
+from ledger.client.shared.shared_message import GIVE_BACK, MessageLease, SentChange, SharedMessage, changes_of
 from ledger.errors import ClosedError, UnavailableError
 
 
@@ -136,6 +137,108 @@ async def test_an_object_with_a_coroutine_method_is_a_listener() -> None:
         await consumer.consume(listener)
     assert listener.heard == [1]
     assert consumer.acknowledged == [[], [1], []]
+
+
+class Started(Consumer):
+    """A consumer that counts as started. When its receives are used up, it waits until it is told to stop, and then
+    receives the messages `late`."""
+
+    def __init__(self, *receives: Sequence[SharedMessage[Any]], late: Sequence[SharedMessage[Any]] = ()) -> None:
+        super().__init__(*receives)
+        self._client.started = True
+        self._client.link = SimpleNamespace(leave=lambda: asyncio.sleep(0))  # type: ignore[assignment]
+        self.late = late
+        self.given_back: list[int] = []
+        self._told = asyncio.Event()
+
+    async def receive(self, max_messages: int = 32, **settings: Any) -> list[SharedMessage[Any]]:
+        if self.receives:
+            return await super().receive(max_messages, **settings)
+        await self._told.wait()
+        return list(self.late)
+
+    def stop_reading(self) -> None:
+        super().stop_reading()
+        self._told.set()
+
+    async def ack(self, messages: Any) -> int:
+        self._client.check_open()
+        return await super().ack(messages)
+
+    async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:
+        if kind == GIVE_BACK:
+            self.given_back += [each.offset for each in messages]
+        return len(messages)
+
+
+class Slow:
+    """A listener whose calls end when the test says so, and that counts its calls."""
+
+    def __init__(self, calls: int) -> None:
+        self.all_called, self.may_end = asyncio.Event(), asyncio.Event()
+        self.calls, self.ended = calls, 0
+
+    async def __call__(self, message: SharedMessage[Any]) -> None:
+        self.calls -= 1
+        if not self.calls:
+            self.all_called.set()
+        try:
+            await self.may_end.wait()
+        finally:
+            self.ended += 1
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_stop_waits_for_calls_of_listeners_and_then_consuming_ends() -> None:
+    consumer, listener = Started([message(1), message(2)], late=[message(3)]), Slow(2)
+    consuming = asyncio.create_task(consumer.consume(listener, concurrency=4))
+    await listener.all_called.wait()
+    stops = [asyncio.create_task(consumer.stop()) for _ in range(2)]
+    await turns()
+    assert not any(stop.done() for stop in stops)
+    assert consumer._client.started
+    listener.may_end.set()
+    await asyncio.gather(consuming, *stops)
+    assert consumer.closed
+    assert consumer.acknowledged == [[], [1], [2]]
+    assert consumer.given_back == [3], "a message that arrived during the stop went to the listener, or was kept"
+
+
+async def test_calls_that_take_too_long_are_cancelled_by_a_stop() -> None:
+    consumer, listener = Started([message(1), message(2)]), Slow(2)
+    consuming = asyncio.create_task(consumer.consume(listener, concurrency=4))
+    await listener.all_called.wait()
+    await consumer.stop(timeout_s=0.01)
+    assert listener.ended == 2
+    await consuming
+    assert consumer.acknowledged == [[]]
+
+
+async def test_a_stop_that_is_given_up_cancels_calls_and_closes_the_consumer() -> None:
+    consumer, listener = Started([message(1)]), Slow(1)
+    consuming = asyncio.create_task(consumer.consume(listener, concurrency=2))
+    await listener.all_called.wait()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(consumer.stop(), 0.01)
+    assert listener.ended == 1
+    assert consumer.closed
+    await consuming
+
+
+async def test_a_listener_can_stop_the_consumer() -> None:
+    """The stop does not wait for this listener. Its message is handed out again."""
+    consumer = Started([message(1)])
+
+    async def listener(_: SharedMessage[Any]) -> None:
+        await consumer.stop()
+
+    await asyncio.wait_for(consumer.consume(listener), 5)
+    assert consumer.closed
+    assert consumer.acknowledged == [[]]
 
 
 async def test_an_error_of_a_receive_ends_consuming_with_this_error() -> None:
