@@ -17,8 +17,10 @@ has been received completely and its CRC is right. `SnapshotFile.begin_reset` ma
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import google_crc32c
 
@@ -50,6 +52,16 @@ class SnapshotOffer:
         return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
 
 
+class Received(NamedTuple):
+    """How many bytes of a snapshot were received, and the offset in the file behind them."""
+
+    bytes: int
+    end: int
+
+
+NOTHING = Received(0, _OFFER.size)
+
+
 class IncomingSnapshot:
     def __init__(self, disk: Disk, path: Path, offer: SnapshotOffer, file: File, received: int, end: int) -> None:
         """Use `open`."""
@@ -62,14 +74,19 @@ class IncomingSnapshot:
         self._end = end
 
     @staticmethod
-    def open(disk: Disk, path: Path, offer: SnapshotOffer) -> IncomingSnapshot:
+    def open(disk: Disk, path: Path, offer: SnapshotOffer, known: Received | None = None) -> IncomingSnapshot:
         """Open the transfer of the offered snapshot. The pieces of the same offer that were received before are
-        kept. If the directory has a file of another offer, the file is removed."""
+        kept. If the directory has a file of another offer, the file is removed.
+
+        `known` is the position of this transfer after the last piece that this process stored. The pieces before it are
+        not read again. Without it, all pieces in the file are checked."""
         if disk.exists(path):
             file = disk.open(path)
             if file.read(0, _OFFER.size) == offer.encode():
-                pieces, end = _frames(file, offer.size)
-                return IncomingSnapshot(disk, path, offer, file, sum(map(len, pieces)), end)
+                received, end = known or NOTHING
+                for piece, behind in _frames(file, end, offer.size - received):
+                    received, end = received + len(piece), behind
+                return IncomingSnapshot(disk, path, offer, file, received, end)
             file.close()
             disk.unlink(path)
         file = disk.create(path, 0)
@@ -80,6 +97,11 @@ class IncomingSnapshot:
     def received(self) -> int:
         """The number of bytes received so far, which is the offset of the next piece to request."""
         return self._received
+
+    @property
+    def position(self) -> Received:
+        """Where the next piece belongs, for the next `open`."""
+        return Received(self._received, self._end)
 
     @property
     def is_complete(self) -> bool:
@@ -104,8 +126,7 @@ class IncomingSnapshot:
         """Return the snapshot after all pieces have arrived. If the snapshot differs from the offer, remove all
         pieces and raise `CorruptSnapshotError`. After this error, the transfer begins again."""
         assert self.is_complete
-        pieces, _ = _frames(self._file, self._offer.size)
-        data = b"".join(pieces)
+        data = b"".join(piece for piece, _ in _frames(self._file, _OFFER.size, self._offer.size))
         try:
             snapshot = Snapshot.decode(data)
             if SnapshotOffer.of(snapshot, data) != self._offer:
@@ -126,23 +147,19 @@ class IncomingSnapshot:
             self._disk.unlink(self._path)
 
 
-def _frames(file: File, size: int) -> tuple[list[bytes], int]:
-    """Return the whole pieces in the file, up to `size` bytes, and the offset in the file after the last whole
-    piece."""
-    pieces: list[bytes] = []
-    at = _OFFER.size
-    rest = size
+def _frames(file: File, at: int, rest: int) -> Iterator[tuple[bytes, int]]:
+    """Return the whole pieces from offset `at` of the file on, up to `rest` bytes, each with the offset in the file
+    behind it."""
     while rest:
         head = file.read(at, _FRAME.size)
         if len(head) < _FRAME.size:
-            break
+            return
         count, crc = _FRAME.unpack(head)
         if not 0 < count <= rest:
-            break
+            return
         piece = file.read(at + _FRAME.size, count)
         if len(piece) < count or google_crc32c.value(piece) != crc:
-            break
-        pieces.append(piece)
+            return
         at += _FRAME.size + count
         rest -= count
-    return pieces, at
+        yield piece, at

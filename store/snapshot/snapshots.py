@@ -21,7 +21,7 @@ from store.disk.disk import Disk, read_file, replace_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import CorruptSnapshotError
 from store.snapshot.checkpoint import Checkpoint
-from store.snapshot.incoming_snapshot import IncomingSnapshot, SnapshotOffer
+from store.snapshot.incoming_snapshot import NOTHING, IncomingSnapshot, SnapshotOffer
 from store.snapshot.snapshot import Snapshot
 from store.snapshot.snapshot_file import SnapshotFile
 
@@ -43,6 +43,9 @@ class Snapshots:
         # Why the last call of `checkpoint` found no checkpoint, if its file is damaged; else empty.
         self.checkpoint_flaw = ""
         self._one_checkpoint = threading.Lock()
+        # The offer of the last piece that `receive` took, and where the next piece belongs.
+        self._offer: SnapshotOffer | None = None
+        self._received = NOTHING
         disk.make_directory(self._candidates)
 
     @property
@@ -143,7 +146,8 @@ class Snapshots:
         """Add a piece to the snapshot that another node offers. If this piece completes the snapshot and the
         snapshot is valid, return the snapshot. If the snapshot is not complete, return the number of bytes received
         so far, without rejected bytes."""
-        incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)
+        known = self._received if offer == self._offer else None
+        incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer, known)
         try:
             if not incoming.is_complete and offset == incoming.received:
                 incoming.append(offset, piece, crc)
@@ -151,9 +155,11 @@ class Snapshots:
         except CorruptSnapshotError:
             return 0 if incoming.is_complete else incoming.received
         finally:
+            self._offer, self._received = offer, incoming.position
             incoming.close()
 
     def forget_incoming(self) -> None:
+        self._offer = None
         if self._disk.exists(self._incoming_path):
             self._disk.unlink(self._incoming_path)
 

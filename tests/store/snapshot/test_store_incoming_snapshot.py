@@ -11,8 +11,8 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Snapshot, SnapshotOffer
-from store.disk.memory_disk import Killed
+from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Snapshot, SnapshotOffer, Snapshots
+from store.disk.memory_disk import Killed, MemoryFile
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import each_kill
 
@@ -127,3 +127,23 @@ def test_a_whole_that_is_not_what_was_offered_is_thrown_away(
     with pytest.raises(CorruptSnapshotError):
         incoming.complete()
     assert IncomingSnapshot.open(disk, PATH, offer).received == 0
+
+
+def test_a_piece_does_not_read_the_pieces_before_it_again(disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a snapshot of many pieces would take quadratic time."""
+    snapshots, read = Snapshots(disk, PATH.parent), 0
+    original = MemoryFile.read
+
+    def counted(file: MemoryFile, offset: int, count: int) -> bytes:
+        nonlocal read
+        found = original(file, offset, count)
+        read += len(found)
+        return found
+
+    monkeypatch.setattr(MemoryFile, "read", counted)
+    received: int | Snapshot = 0
+    while isinstance(received, int):
+        assert read < PIECE
+        read, piece = 0, DATA[received : received + PIECE]
+        received = snapshots.receive(OFFER, received, piece, google_crc32c.value(piece))
+    assert received == BASE
