@@ -8,7 +8,8 @@ from before the log start.
 
 The log contains the messages themselves. A snapshot contains no messages, so it replaces only entries that retention
 has removed. An entry in the log moves the log start, so all replicas remove the same entries. A replica that has no
-snapshot at the new log start keeps more entries.
+snapshot at the new log start keeps more entries. On a full disk a replica goes on without a new snapshot, so that it
+can apply a later entry that moves the log start and frees space.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import google_crc32c
 from raft.errors import CannotApplyError
 from raft.interfaces import Log, Machine
 from raft.snapshot_piece import SnapshotPiece
-from store import EntryDraft, EntryKind, Header, Snapshot, SnapshotOffer, Snapshots
+from store import EntryDraft, EntryKind, Header, NoSpaceError, Snapshot, SnapshotOffer, Snapshots
 
 log = logging.getLogger("ledgermq.raft.log_start")
 
@@ -47,6 +48,7 @@ class LogStart:
         self._machine = machine
         # The bytes of all entries removed since this process started.
         self.dropped_bytes = 0
+        # The indexes at which this or an earlier run kept a snapshot, or found no space for it.
         self._kept = set(snapshots.candidates())
         self._encoded: tuple[Snapshot, bytes] | None = None
 
@@ -67,17 +69,25 @@ class LogStart:
 
     def passes(self, header: Header, body: memoryview) -> None:
         """The applier calls `passes` before it applies the entry of `header` and `body`. If the entry is the first
-        entry of a segment, store a snapshot of the state before the entry."""
+        entry of a segment, store a snapshot of the state before the entry. If the disk has no space for the
+        snapshot, continue without it."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is EntryKind.CONFIGURATION:
             self.configuration = bytes(body)
 
     def _keep(self, index: int) -> None:
-        if index not in self._kept:  # an earlier run of this node may have kept it
-            state = self._machine.encoded_state()
-            self._snapshots.keep(self._log.snapshot_at(index, configuration=self.configuration, state=state))
-            self._kept.add(index)
+        if index in self._kept:
+            return
+        state = self._machine.encoded_state()
+        snapshot = self._log.snapshot_at(index, configuration=self.configuration, state=state)
+        try:
+            self._snapshots.keep(snapshot)
+        except NoSpaceError as error:  # a later entry may move the log start, and so free space
+            log.warning(
+                "the snapshot after entry %d is not kept, so the log of this node cannot begin there: %s", index, error
+            )
+        self._kept.add(index)
 
     def move(self, body: memoryview) -> Snapshot | None:
         """Apply an entry that moves the log start.

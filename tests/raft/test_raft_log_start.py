@@ -12,7 +12,7 @@ from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import SnapshotPiece
-from store import DiskFailedError, EntryKind, NoSpaceError
+from store import DiskFailedError, EntryKind, NoSpaceError, Snapshot
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
@@ -111,6 +111,32 @@ def test_a_replica_without_a_base_there_keeps_more() -> None:
     move(cluster, leader)
     assert follower.log.first_index == 1
     assert follower.driver.applied == leader.driver.applied
+
+
+def test_a_snapshot_that_does_not_fit_on_the_disk_does_not_hold_up_the_log_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Behind the start of a segment waits the entry that frees space."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    kept = follower.snapshots.candidates()
+
+    def keep(snapshot: Snapshot) -> None:
+        raise NoSpaceError(Path(f"/snapshots/{snapshot.index}"))
+
+    monkeypatch.setattr(follower.snapshots, "keep", keep)
+    fill(cluster, leader, 2)
+    assert leader.driver.log_start
+    assert len(leader.driver.log_start.candidates()) > len(kept), "another segment has begun"
+    assert follower.snapshots.candidates() == kept
+    propose(cluster, leader, log_start_draft(kept[-1]).body, EntryKind.LOG_START)
+    cluster.tick(2)
+    assert (follower.driver.failure, follower.driver.applied) == (None, leader.driver.applied)
+    assert follower.log.first_index == leader.log.first_index == kept[-1] + 1
+    assert "is not kept, so the log of this node cannot begin there" in caplog.text
+    agree(cluster, 1, 2, 3)
 
 
 def test_a_new_node_gets_the_base_and_then_the_log(moved: tuple[DriverCluster, Member, int]) -> None:
