@@ -102,7 +102,7 @@ class EmbeddedNode:
         try:
             self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._node = Node(self._settings(), embedded=vital)
-        except (OSError, SettingsError, ShardError, StoreError) as error:
+        except (OSError, NodeError, SettingsError, ShardError, StoreError) as error:
             raise EmbeddedNodeError(str(error)) from error
         self._vital = vital
         try:

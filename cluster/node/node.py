@@ -12,6 +12,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Set
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,8 +113,8 @@ class Node:
         recent_log: RecentLog | None = None,
     ) -> None:
         """Lock the data directory and open the logs of its shards. `now_ms()` is the wall clock of the node. Raise
-        StoreError or ShardError if the node cannot open its directory or a log, and SettingsError if it cannot read a
-        file that the settings name.
+        StoreError or ShardError if the node cannot open its directory or a log, SettingsError if it cannot read a file
+        that the settings name, and NodeError if a package is missing. After an error, no file is open.
 
         With `embedded`, the node runs in the process of a user's program (embedded.py): it serves its local socket and
         no port, it changes nothing that belongs to the process, and a fault ends `embedded` instead of the process."""
@@ -140,88 +141,93 @@ class Node:
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
-        try:
-            self._shards = NodeShards(
+        self._tasks: list[asyncio.Task[None]] = []
+        with ExitStack() as opened:
+            opened.callback(self._directory.close)
+            shards = self._shards = NodeShards(
                 settings, disk, self._directory, self._meters, self._runtime, on_start=self._shard_started
             )
-        except BaseException:
-            self._directory.close()
-            raise
-        shards = self._shards
-        ask = GrpcAskMember(settings.cluster, settings.node, dialer)
-        admission = PeerAdmission(shards.replicas, ask, self._runtime.monotonic_ms)
-        self._raft_service = RaftService(
-            shards.introduce,
-            shards.read_entries,
-            admission.configuration,
-            self._control_streams,
-            identity.proofs,
-            admission,
-        )
-        broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
-        self._access = NodeAccess(settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password)
-        self._spans = make_spans(settings)
-        slow = self._slow = SlowRequests(
-            settings.slow_request_ms,
-            shards.replicas,
-            self._runtime.monotonic_ms,
-            self._runtime.now_ms,
-            self._spans,
-        )
-        self._registry.register(SlowRequestCollector(slow))
-        self._broker = BrokerService(
-            broker,
-            self._meters,
-            Quotas(
-                Quota("sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
-                Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
-            ),
-            self._access.authorizer,
-            slow,
-        )
-        self._operations = OperationsService(
-            settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion, shards.placement
-        )
-        self._registry.register(self._raft_collector())
-        self._registry.register(self._readiness_collector())
-        rights = TopicRights(shards.replicas, self._access.authorizer)
-        self._inspection = InspectionService(
-            shards.replicas,
-            Inspected(
-                self._runtime.chance.getrandbits(63),
-                shards.events,
-                self._access.audit,
-                self._meters.traffic,
-                self._meters.used_part_of_disk,
+            opened.callback(shards.close)
+            ask = GrpcAskMember(settings.cluster, settings.node, dialer)
+            admission = PeerAdmission(shards.replicas, ask, self._runtime.monotonic_ms)
+            self._raft_service = RaftService(
+                shards.introduce,
+                shards.read_entries,
+                admission.configuration,
+                self._control_streams,
+                identity.proofs,
+                admission,
+            )
+            broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
+            self._access = NodeAccess(
+                settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password
+            )
+            self._spans = make_spans(settings)
+            if self._spans is not None:
+                opened.callback(self._spans.stop)
+            slow = self._slow = SlowRequests(
+                settings.slow_request_ms,
+                shards.replicas,
+                self._runtime.monotonic_ms,
+                self._runtime.now_ms,
+                self._spans,
+            )
+            self._registry.register(SlowRequestCollector(slow))
+            self._broker = BrokerService(
+                broker,
+                self._meters,
+                Quotas(
+                    Quota(
+                        "sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)
+                    ),
+                    Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
+                ),
+                self._access.authorizer,
                 slow,
-                MessageTraces(shards.replicas, rights, slow.senders),
-                settings.told(),
-                recent_log.lines if recent_log is not None else list,
-            ),
-        )
-        self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
-        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
-        self._registry.register(TimedCollector(shards.deliveries))
-        self._registry.register(PlacementCollector(shards.replicas, settings.node))
-        self._transactions = TransactionService(
-            shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
-        )
-        self._registry.register(TransactionCollector(shards.transactions))
-        self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
-        # What the methods of the gRPC port got.
-        self._delivered = Delivered()
-        self._registry.register(RequestCollector(self._delivered.total))
-        self._server = aio.server(
-            interceptors=[RequestGuard(self._access.guard.admit, self._delivered, slow=slow), self._access.guard],
-            options=server_options(
-                settings.largest_entry_bytes, connections_open_at_once(settings.max_connections, file_limit())
-            ),
-        )
-        has_socket = settings.authentication or embedded is not None
-        self._local = LocalServer(settings.data, self._make_local_server) if has_socket else None
-        self._http = self._make_http()
-        self._rocketmq = self._make_rocketmq()
-        self._tasks: list[asyncio.Task[None]] = []
+            )
+            self._operations = OperationsService(
+                settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion, shards.placement
+            )
+            self._registry.register(self._raft_collector())
+            self._registry.register(self._readiness_collector())
+            rights = TopicRights(shards.replicas, self._access.authorizer)
+            self._inspection = InspectionService(
+                shards.replicas,
+                Inspected(
+                    self._runtime.chance.getrandbits(63),
+                    shards.events,
+                    self._access.audit,
+                    self._meters.traffic,
+                    self._meters.used_part_of_disk,
+                    slow,
+                    MessageTraces(shards.replicas, rights, slow.senders),
+                    settings.told(),
+                    recent_log.lines if recent_log is not None else list,
+                ),
+            )
+            self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
+            self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
+            self._registry.register(TimedCollector(shards.deliveries))
+            self._registry.register(PlacementCollector(shards.replicas, settings.node))
+            self._transactions = TransactionService(
+                shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
+            )
+            self._registry.register(TransactionCollector(shards.transactions))
+            self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
+            # What the methods of the gRPC port got.
+            self._delivered = Delivered()
+            self._registry.register(RequestCollector(self._delivered.total))
+            self._server = aio.server(
+                interceptors=[RequestGuard(self._access.guard.admit, self._delivered, slow=slow), self._access.guard],
+                options=server_options(
+                    settings.largest_entry_bytes, connections_open_at_once(settings.max_connections, file_limit())
+                ),
+            )
+            has_socket = settings.authentication or embedded is not None
+            self._local = LocalServer(settings.data, self._make_local_server) if has_socket else None
+            self._http = self._make_http()
+            self._rocketmq = self._make_rocketmq()
+            opened.pop_all()
 
     async def start(self) -> None:
         """Return as soon as this node serves its ports. Formation and elections continue in the background.

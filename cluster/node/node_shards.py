@@ -66,7 +66,7 @@ class NodeShards:
         on_start: Callable[[BrokerReplica], None],
     ) -> None:
         """Open and check the files of all shards in the data directory. `on_start` is called with each replica that
-        has started. Raise StoreError or ShardError if the files of a shard cannot be opened."""
+        has started. Raise StoreError or ShardError if the files of a shard cannot be opened; then no file is open."""
         self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
         self.fetch_waiters = FetchWaiters()
         self._calls = ShardCalls(self._addresses, runtime)
@@ -103,8 +103,12 @@ class NodeShards:
         self._discarding = DiscardedReplicas(directory, runtime, self._take_out, self._may_open_again)
         # Set when the shard table, or the leader of shard 0, may have changed.
         self._news = asyncio.Event()
-        for number in sorted({TOPICS_SHARD, *directory.shards()}):
-            self._open(number)
+        try:
+            for number in sorted({TOPICS_SHARD, *directory.shards()}):
+                self._open(number)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def first(self) -> LocalReplica:
@@ -134,6 +138,11 @@ class NodeShards:
         await self._ticker.stop()
         for shard in [*self.local.values()]:
             await shard.stop()
+
+    def close(self) -> None:
+        """Close the files of all replicas, none of which has started."""
+        for shard in self.local.values():
+            shard.close()
 
     async def hand_over(self) -> None:
         """Hand leadership of every shard that this node leads to another voter. After a handover, clients can write

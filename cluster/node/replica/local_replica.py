@@ -98,7 +98,11 @@ class LocalReplica:
         incarnation = node.runtime.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(node.disk, node.directory.vote_path(number), new_incarnation=incarnation)
         self._formation = ShardFormation(number, node.settings, node.runtime, self._votes)
-        self._opening = Opening(number, node, self._appended)
+        try:
+            self._opening = Opening(number, node, self._appended)
+        except BaseException:
+            self._votes.close()
+            raise
 
     # -- the life cycle
 
@@ -181,9 +185,12 @@ class LocalReplica:
             await self._running.threads.stop()
             # The loop, and so this driver's timers, continue until all shards are stopped.
             self._running.replica.driver.stop()
+            self._running.upkeep.save_last_checkpoint()
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of a replica that does not run. The disk is left as after an orderly stop."""
         if self._opening.files is not None:
-            if self._running is not None:
-                self._running.upkeep.save_last_checkpoint()
             self._opening.files.close()
         self._votes.close()
 

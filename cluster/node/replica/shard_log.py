@@ -132,13 +132,17 @@ class ShardLog:
                 on_progress=tell_progress(self._runtime.monotonic_ms),
             ),
         )
-        opened.sync()  # entries that a killed process left in the page cache count as held from now on
-        if repair is not None:
-            self._end_repair(repair, is_as_stopped=clean is not None)
-        self.snapshots.finish_reset()
-        directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
-        # The clean mark is removed last: after a kill before this line, the log is still as the mark says.
-        directory.marks(number).remove_clean_mark()
+        try:
+            opened.sync()  # entries that a killed process left in the page cache count as held from now on
+            if repair is not None:
+                self._end_repair(repair, is_as_stopped=clean is not None)
+            self.snapshots.finish_reset()
+            directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
+            # The clean mark is removed last: after a kill before this line, the log is still as the mark says.
+            directory.marks(number).remove_clean_mark()
+        except BaseException:
+            opened.close()
+            raise
         seconds = (self._runtime.monotonic_ms() - began_ms) / 1000
         log.info(
             "shard %d: opened a log of %d entries, %d bytes, read in %.2f s",

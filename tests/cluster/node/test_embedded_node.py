@@ -150,6 +150,53 @@ async def test_wrong_settings_are_named(tmp_path: Path, settings: dict[str, obje
     await node.stop()  # there is nothing to stop
 
 
+def open_files(directory: Path) -> list[str]:
+    """Return the files in `directory` that this process has open."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:  # of the listing itself
+            continue
+    return [path for path in found if path.startswith(str(directory))]
+
+
+@pytest.mark.parametrize(
+    ("settings", "hidden", "message"),
+    [
+        ({"secrets_key_file": "missing"}, "", "missing"),
+        ({"otel_endpoint": "http://127.0.0.1:4317"}, "cluster.node.node_spans", "packages of OpenTelemetry"),
+    ],
+)
+async def test_a_failed_start_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], hidden: str, message: str
+) -> None:
+    async with EmbeddedNode(tmp_path) as node:
+        await create_topic(node)
+    if hidden:
+        monkeypatch.setitem(sys.modules, hidden, None)
+    for _ in range(2):
+        with pytest.raises(EmbeddedNodeError, match=message):
+            await EmbeddedNode(tmp_path, settings=settings).start()
+        assert open_files(tmp_path) == []
+    async with EmbeddedNode(tmp_path) as node, AsyncProducer(node.bootstrap) as producer:
+        await producer.send("orders", b"1")
+
+
+async def test_a_damaged_shard_leaves_no_file_of_another_shard_open(tmp_path: Path) -> None:
+    async with EmbeddedNode(tmp_path, settings={"shards": 2}) as node:
+        await create_topic(node, queues=2)
+    vote = tmp_path / "shard-1" / "vote"
+    before = vote.read_bytes()
+    vote.write_bytes(b"?" * len(before))
+    with pytest.raises(EmbeddedNodeError, match="no vote file"):
+        await EmbeddedNode(tmp_path, settings={"shards": 2}).start()
+    assert open_files(tmp_path) == []
+    vote.write_bytes(before)
+    async with EmbeddedNode(tmp_path, settings={"shards": 2}):
+        pass
+
+
 BREAKING = """
 import asyncio, sys
 from ledgermq import AsyncAdmin, AsyncProducer
