@@ -19,7 +19,7 @@ import numpy as np
 from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchResult, QueueFetch, detached
 from ledger.broker.fetch.tag_filter import TagFilter, WantedPart
 from ledger.broker.turn_budget import TurnBudget
-from ledger.errors import LedgerError, ReplicaBehindError, StorageFailedError, out_of_range
+from ledger.errors import BusyError, LedgerError, ReplicaBehindError, StorageFailedError, out_of_range
 from store import CommitLog, ConsumeQueue, RangeDamagedError
 from store.index.consume_queue import UNIT, Units
 from store.log.entry import EntryFlawError
@@ -81,7 +81,7 @@ class ReadableQueues(Protocol):
 
     def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         """Return a future that ends when an entry of one of `queues` is applied. The caller cancels the future when
-        it is no longer needed."""
+        it is no longer needed. Raises BusyError if too many fetches wait."""
 
 
 async def fetch(
@@ -97,7 +97,11 @@ async def fetch(
     queued_s = waited_s = 0.0
     while True:
         queued_s += await turns.spend(waiting_steps(wanted))
-        waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
+        waiter, busy = None, None
+        try:
+            waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
+        except BusyError as error:
+            busy = error  # the queues may have messages all the same
         try:
             collected = await collect_in_turns(queues, wanted, turns, max_bytes)
             queued_s += collected.queued_s
@@ -105,6 +109,9 @@ async def fetch(
             result.queued_s, result.waited_s = queued_s, waited_s
             if any(has_news(asked, given) for asked, given in zip(wanted, result.queues, strict=True)):
                 return result
+            if waiter is None:
+                assert busy is not None
+                raise busy
             if (left := deadline - loop.time()) <= 0:
                 return result
             left = min(left, collected.due_in_s)
@@ -113,7 +120,8 @@ async def fetch(
             await asyncio.wait((waiter,), timeout=left)
             waited_s += loop.time() - waits_from_s
         finally:
-            waiter.cancel()
+            if waiter is not None:
+                waiter.cancel()
 
 
 def waiting_steps(wanted: Sequence[QueueFetch]) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ledger.errors import BusyError
 
-# A fetch that waits for ten queues takes ten places.
+# A fetch that waits for ten different queues takes ten places.
 MAX_PLACES = 500_000
 
 # Places that are freed in one turn of the event loop. One entry can wake all waiting fetches at once.
@@ -37,7 +37,7 @@ class FetchWaiters:
         """Return a future that ends when an entry of one of `queues` is applied. The caller cancels the future when
         it is no longer needed. Raises BusyError if too many fetches wait."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        keys = list(queues)
+        keys = list(dict.fromkeys(queues))
         if self._places + len(keys) > self._max_places:
             raise BusyError(
                 f"the limit of waiting fetches on this node is reached ({self._places} queues): try again shortly"

@@ -62,7 +62,7 @@ async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
     for waiting in (second, third):
         waiting.cancel()
     await asyncio.sleep(0)
-    fetch_waiters.wait_for([(1, queue) for queue in range(5)]).cancel()
+    fetch_waiters.wait_for([(1, queue) for queue in range(5)] * 1_000).cancel()
 
 
 async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from ledger.broker.fetch.fetch import (
 from ledger.broker.fetch.fetch_result import FetchResult, QueueFetch
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.broker.turn_budget import TurnBudget
+from ledger.errors import BusyError
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, EntryDraft, EntryKind, LogSettings, MemoryDisk
 from store.index.consume_queue import Units
@@ -253,6 +254,20 @@ async def test_at_the_end_it_waits_until_something_arrives() -> None:
     queue.add(b"new", [0])
     arrivals[0].set_result(None)
     assert bodies(read_back(await asyncio.wait_for(waiting, 5))) == [b"new"]
+
+
+async def test_messages_are_given_also_if_too_many_fetches_wait() -> None:
+    class Full(OneQueue):
+        def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+            raise BusyError("the limit of waiting fetches is reached")
+
+    queue = Full.empty()
+    asked = [QueueFetch(topic_id=1, queue=0, offset=0)]
+    with pytest.raises(BusyError):
+        await fetch(queue, asked, TurnBudget(8), max_bytes=1 << 20, max_wait_ms=60_000)
+    queue.add(b"here", [0])
+    found = await fetch(queue, asked, TurnBudget(8), max_bytes=1 << 20, max_wait_ms=60_000)
+    assert bodies(read_back(found)) == [b"here"]
 
 
 class ManyQueues:
