@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
@@ -40,7 +40,7 @@ _HOLDS = ("hold", "release")
 async def show(visit: Visit, done: str = "") -> web.StreamResponse:
     visit.require("describe")
     admin = await visit.admin()
-    (shards, failed), placement = await asyncio.gather(_members(admin), _placement(admin))
+    (shards, failed), placement = await asyncio.gather(_members(admin, await admin.shards()), _placement(admin))
     return visit.page(
         "operations.html",
         title="Operations",
@@ -83,9 +83,8 @@ def _checked_action(visit: Visit) -> str:
     return action
 
 
-async def _members(admin: ConsoleAdmin) -> tuple[dict[int, Members], dict[int, str]]:
-    """Return the members of each shard, and for shards whose leader does not answer the reason."""
-    numbers = await admin.shards()
+async def _members(admin: ConsoleAdmin, numbers: Sequence[int]) -> tuple[dict[int, Members], dict[int, str]]:
+    """Return the members of each of these shards, and for shards whose leader does not answer the reason."""
     found = await asyncio.gather(
         *(admin.members(shard=number, timeout_ms=ANSWER_MS) for number in numbers), return_exceptions=True
     )
@@ -112,7 +111,7 @@ async def _placement(admin: ConsoleAdmin) -> Placement | None:
 async def _all_members(admin: ConsoleAdmin) -> dict[int, Members]:
     """Return the members of each shard. Raises LedgerError if a leader does not answer, because a plan without a shard
     would be wrong."""
-    shards, failed = await _members(admin)
+    shards, failed = await _members(admin, await admin.shards(linearizable=True))
     for number, reason in failed.items():
         raise InvalidArgumentError(f"Shard {number} has no leader that answers: {reason}")
     return shards
@@ -222,7 +221,7 @@ async def _is_member(admin: ConsoleAdmin, node: int) -> None:
 
 
 async def _all_have(admin: ConsoleAdmin, node: int) -> bool:
-    shards, _ = await _members(admin)
+    shards, _ = await _members(admin, await admin.shards())
     return all(members.get(node) for members in shards.values())
 
 

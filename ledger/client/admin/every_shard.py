@@ -2,8 +2,8 @@
 
 Each shard gets its own request, because a shard does not pass a request on to other shards. All requests are
 idempotent, so an interrupted operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0
-has a replica on every node. Before the client changes members, holds or the start of the log in all shards, it asks
-the leader of shard 0 for the list of shards. Without this request, the change could miss a new shard.
+has a replica on every node. Before the client changes members, holds or the start of the log in all shards, or lists
+the holds, it asks the leader of shard 0 for the list of shards. Without this request, it could miss a new shard.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class EveryShard:
 
     async def holds(self, shard: int | None, *, timeout_ms: float | None) -> list[LogHold]:
         found: list[LogHold] = []
-        for number in await self.numbers(shard):
+        for number in await self._all(shard, timeout_ms):
             found += await LogAdmin(self._client, number).holds(timeout_ms)
         return found
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cluster.console.pages.operations_page import PLANS
 from cluster.console.plans import (
     failures_survived,
     pin_plan,
@@ -92,6 +93,21 @@ def test_only_a_voter_is_pinned_and_only_a_pin_removed() -> None:
     assert pin_plan(0, shard, 9).refusals == ("Node 9 is no voter of shard 0.",)
     assert pin_plan(0, shard, 0).refusals == ("Shard 0 has no pinned leader.",)
     assert pin_plan(0, replace(shard, pinned_leader=2), 0).refusals == ()
+
+
+class GrownCluster:
+    """Stands for an admin client that does not know shard 1 yet, of which node 2 is the last voter."""
+
+    async def shards(self, *, linearizable: bool = False) -> list[int]:
+        return [0, 1] if linearizable else [0]
+
+    async def members(self, *, shard: int, timeout_ms: float) -> Members:
+        return members(member(2), leader=2) if shard == 1 else members(member(1), member(2), member(3))
+
+
+async def test_a_plan_has_shards_that_the_console_had_not_heard_of() -> None:
+    plan = await PLANS["remove"](GrownCluster(), {"node": "2"})  # type: ignore[arg-type]
+    assert plan.refusals == ("Node 2 is the last voter of shard 1.",)
 
 
 def test_a_trim_shows_what_it_removes_and_who_holds_the_log() -> None:

@@ -217,6 +217,12 @@ async def test_a_node_comes_to_shards_that_its_client_had_not_heard_of() -> None
     assert [request.shard for request in cluster.asked[1:]] == [0, 1, 2]
 
 
+async def test_holds_are_listed_of_shards_that_the_client_had_not_heard_of() -> None:
+    cluster = GrownCluster(GetHolds=[wire.GetHoldsResponse()])
+    await EveryShard(cluster).holds(None, timeout_ms=400)  # type: ignore[arg-type]
+    assert [request.shard for request in cluster.asked[1:]] == [0, 1, 2]
+
+
 async def test_what_is_asked_of_one_shard_is_asked_of_no_other() -> None:
     cluster = GrownCluster(RemoveNode=[DONE])
     await EveryShard(cluster).remove(4, 0, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
