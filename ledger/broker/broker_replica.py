@@ -61,6 +61,7 @@ from ledger.state import Projected, State
 from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import CancelTimed, Command
+from ledger.state.shard_table import ShardTable
 from ledger.topics import TopicType
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.core import (
@@ -167,6 +168,11 @@ class BrokerReplica:
 
     def attach(self, driver: Driver) -> None:
         self.driver = driver
+
+    @property
+    def shards(self) -> ShardTable:
+        """The shards of the cluster, as far as this node's replica of shard 0 knows them."""
+        return (self.find_first() or self).state.shards
 
     @property
     def node(self) -> int:
@@ -417,6 +423,7 @@ class BrokerReplica:
             topic_type,
             without_key(batch, header) if topic_type is TopicType.FIFO else (),
             ids,
+            self.shards,
         )
         match decision:
             case AppendBatch():

@@ -41,6 +41,7 @@ from ledger.broker.produce.transaction_admission import check_half, check_half_t
 from ledger.broker.produce.type_admission import check_type, target_topic
 from ledger.errors import DiskFullError, LedgerError, NoLeaderError, RepeatedMessage
 from ledger.state import Accept, BatchRecord, Duplicate, Projected, State
+from ledger.state.shard_table import ShardTable
 from ledger.topics import TopicType
 from raft.core import Refusal
 from store import StoreError
@@ -154,6 +155,7 @@ class ProduceDecisions:
         topic_type: TopicType = TopicType.MIXED,
         without_key: Sequence[int] = (),
         ids: Sequence[bytes] | None = None,
+        shards: ShardTable | None = None,
     ) -> Decision:
         """Return the decision about a batch that `read` has not refused.
 
@@ -166,7 +168,8 @@ class ProduceDecisions:
         support the feature level that these columns need. `half` is the batch's column of its transaction, if it has
         one; then `room` says what the shard may take of half batches. `topic_type` is the type of the topic in which
         consumers will read the messages, and `without_key` are the places of those that have no key, if the type asks
-        for keys. `ids` are the message ids of the batch, if it has some.
+        for keys. `ids` are the message ids of the batch, if it has some. `shards` are the shards of the cluster, as far
+        as this node knows them; None: those of `state`, which is right in shard 0 only.
         """
         try:
             topic = state.topics.get(batch.topic_id)
@@ -198,7 +201,7 @@ class ProduceDecisions:
             if timed is not None and isinstance(verdict, Accept):
                 check_timed(timed, batch.queue, state, projected, now_ms, room)
             if half is not None and isinstance(verdict, Accept):
-                check_half(half, batch.queue, state, projected, room)
+                check_half(half, batch.queue, state, projected, room, state.shards if shards is None else shards)
             if ids is not None and isinstance(verdict, Accept):
                 read_in = target_topic(batch.topic_id, timed, half)
                 check_ids(batch.topic_id, read_in, ids, state, projected, now_ms)

@@ -6,6 +6,8 @@
     the target queue does not exist                           UnknownQueueError
     the target queue is in another shard                      InvalidArgumentError
     the batch begins a transaction of another shard           InvalidArgumentError
+    its transaction is of a shard that cannot exist           InvalidArgumentError
+    its transaction is of a shard that this node knows not    BusyError
     its transaction of this shard is not open                 TransactionEndedError, UnknownTransactionError
     too many half batches, or bytes of them, wait             BusyError
 
@@ -26,6 +28,7 @@ from ledger.errors import (
     UnknownTransactionError,
 )
 from ledger.state import Projected, State, Topic
+from ledger.state.shard_table import MAX_SHARDS, ShardTable
 from ledger.topics import is_system_topic
 from ledger.transactions import HALF_TOPIC, MAX_WAITING_HALVES
 
@@ -38,8 +41,11 @@ def check_half_topic(topic: Topic | None) -> None:
         )
 
 
-def check_half(half: HalfColumn, queue: int, state: State, projected: Projected, room: TimedRoom) -> None:
-    """Raise an error if the half batch for `queue` of `%HALF` must not be appended."""
+def check_half(
+    half: HalfColumn, queue: int, state: State, projected: Projected, room: TimedRoom, shards: ShardTable
+) -> None:
+    """Raise an error if the half batch for `queue` of `%HALF` must not be appended. `shards` are the shards of the
+    cluster, as far as this node knows them."""
     if half.copy_of is not None:
         raise InvalidArgumentError("only brokers copy half batches: send messages without copies")
     target = state.topics.get(half.topic_id)
@@ -58,6 +64,8 @@ def check_half(half: HalfColumn, queue: int, state: State, projected: Projected,
             f"a transaction of shard {half.shard} cannot begin in shard {here.shards[half.queue]}: fetch the routes "
             "again"
         )
+    if not is_own:
+        check_shard(half.shard, shards)
     if half.transaction is not None and is_own and not is_open(state, projected, half.transaction):
         raise not_open(state, half.transaction)
     waiting = projected.transactions
@@ -70,6 +78,18 @@ def check_half(half: HalfColumn, queue: int, state: State, projected: Projected,
         raise BusyError(
             f"{waiting.waiting_bytes:,} bytes of half batches wait in this shard, and the limit is "
             f"{room.limit_bytes:,} bytes: end transactions (`ledgermq transaction list`), or send again later"
+        )
+
+
+def check_shard(shard: int, shards: ShardTable) -> None:
+    """Raise InvalidArgumentError if no shard can have this number, and BusyError if this node does not know the shard:
+    it may be new."""
+    if not 0 <= shard < MAX_SHARDS:
+        raise InvalidArgumentError(f"there is no shard {shard}: shards are 0 to {MAX_SHARDS - 1}")
+    if shard not in shards:
+        raise BusyError(
+            f"this node does not know shard {shard}: the last shard is {shards.numbers[-1]}. If the shard is new, "
+            "try again shortly"
         )
 
 

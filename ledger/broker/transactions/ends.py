@@ -17,7 +17,7 @@ from typing import Any
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import Committed
-from ledger.broker.produce.transaction_admission import is_open, not_open
+from ledger.broker.produce.transaction_admission import check_shard, is_open, not_open
 from ledger.broker.transactions.halves import carried_out
 from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
 from ledger.state import HalfBatch, HalfName
@@ -125,6 +125,8 @@ class TransactionEnds:
         shard = self._replica.shard
         if not end.halves:
             return (HalfName(HERE, end.transaction),)
+        for number in {each.shard for each in end.halves} - {shard}:
+            check_shard(number, self._replica.shards)
         return tuple(HalfName(HERE, each.number) if each.shard == shard else each for each in end.halves)
 
     async def _tell_ended(self, end: TransactionEnd) -> None:

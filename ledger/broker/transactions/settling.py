@@ -6,7 +6,8 @@
     half batch of dead letters                 it gets into the dead-letter topic of its producer group
 
 A half batch of another shard's transaction that waits for `ASK_AFTER_S` asks that shard, in case the message of its
-leader was lost, or the commit does not name it.
+leader was lost, or the commit does not name it. Each call of another shard is a task of its own, with at most one task
+of a kind for each shard. So a shard without a leader delays only its own transactions.
 
 A half batch that cannot be settled, for example because this node cannot read it, holds up no other half batch. It is
 tried again after `TRY_AGAIN_S`.
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.transactions.halves import carried_out, dead_letters
@@ -35,6 +38,7 @@ from ledger.state import HalfBatch, HalfName
 from ledger.state.command_checks import MAX_HALF_ITEMS
 from ledger.state.commands import ConfirmHalves, RollBackHalves, SettledHalf
 from ledger.state.transaction_table import HERE
+from ledger.topics import TOPICS_SHARD
 from ledger.transactions import TransactionOutcome
 from store import StoreError
 
@@ -51,6 +55,13 @@ LOOK_S = 1.0
 TRY_AGAIN_S = 5.0
 # The half batches that are settled at once.
 _AT_ONCE = 256
+
+
+class _Call(NamedTuple):
+    """Names a call of another shard."""
+
+    kind: str
+    shard: int
 
 
 class HalfSettling:
@@ -76,6 +87,10 @@ class HalfSettling:
         self._waited: frozenset[int] = frozenset()
         # Half batches that could not be settled, and when each is tried again.
         self._again_s: dict[int, float] = {}
+        # The calls of other shards that are on their way.
+        self._calls: dict[_Call, asyncio.Task[None]] = {}
+        # An error of a call that no other shard can cause.
+        self._failure: BaseException | None = None
 
     def look_soon(self) -> None:
         """Look at once for half batches that can be settled."""
@@ -83,25 +98,35 @@ class HalfSettling:
 
     async def run(self) -> None:
         """Settle half batches until the task is cancelled."""
-        while True:
-            self._news.clear()
-            if self._replica.knows_the_end:
-                await self._look()
-            else:
-                self._again_s.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._shared_wait_s(LOOK_S)):
-                    await self._news.wait()
+        try:
+            while self._failure is None:
+                self._news.clear()
+                if self._replica.knows_the_end:
+                    self._call_others(dead=await self._look())
+                else:
+                    self._again_s.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._shared_wait_s(LOOK_S)):
+                        await self._news.wait()
+            raise self._failure
+        finally:
+            for task in self._calls.values():
+                task.cancel()
 
-    async def _look(self) -> None:
+    async def _look(self) -> list[int]:
+        """Settle what needs no other shard. Return half batches that shall get into the dead letters."""
         waiting = self._replica.state.transactions.waiting
         self._again_s = {number: at_s for number, at_s in self._again_s.items() if number in waiting}
         await self._each(self._committed_here(), self.carry_out)
-        for step in (self._tell_others, self._settle_orphans, self._ask):
-            try:
-                await step()
-            except (LedgerError, StoreError) as error:
-                log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
+        orphans, dead = self._orphans()
+        await self._report(self._roll_back(orphans))
+        return dead[:_AT_ONCE]
+
+    async def _report(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except (LedgerError, StoreError) as error:
+            log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
 
     def _committed_here(self) -> list[int]:
         """Return half batches of this shard's commits that this shard has to carry out."""
@@ -176,8 +201,9 @@ class HalfSettling:
 
     # -- half batches of this shard's transactions
 
-    async def _settle_orphans(self) -> None:
-        """Settle half batches of transactions of this shard that are neither open nor named by a commit."""
+    def _orphans(self) -> tuple[list[int], list[int]]:
+        """Return the half batches of transactions of this shard that are neither open nor named by a commit: those
+        that shall be rolled back, and those that shall get into the dead letters."""
         table = self._replica.state.transactions
         dead: list[int] = []
         orphans: list[int] = []
@@ -189,8 +215,7 @@ class HalfSettling:
                 continue
             ended = table.outcomes.get(half.transaction)
             (dead if ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS else orphans).append(number)
-        await self._roll_back(orphans)
-        await self._each(dead[:_AT_ONCE], self._bury_joined)
+        return orphans, dead
 
     async def _bury_joined(self, number: int) -> None:
         """Bury a half batch whose transaction has ended."""
@@ -213,8 +238,25 @@ class HalfSettling:
                     halves.append(HalfOfTransaction(transaction, name.number))
         return found
 
-    async def _tell_others(self) -> None:
-        await asyncio.gather(*[self._tell(shard, halves) for shard, halves in self._elsewhere().items()])
+    def _call_others(self, *, dead: Sequence[int]) -> None:
+        """Begin what needs other shards, without what is on its way. Shard 0 makes the topics of dead letters."""
+        for shard, halves in self._elsewhere().items():
+            self._begin(_Call("tell", shard), partial(self._tell, shard, halves))
+        for shard, halves in self._asked().items():
+            self._begin(_Call("ask", shard), partial(self._ask, shard, halves))
+        if dead:
+            self._begin(_Call("bury", TOPICS_SHARD), partial(self._each, dead, self._bury_joined))
+
+    def _begin(self, call: _Call, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        if call not in self._calls:
+            task = self._calls[call] = asyncio.get_running_loop().create_task(self._report(work()))
+            task.add_done_callback(lambda done: self._is_over(call, done))
+
+    def _is_over(self, call: _Call, done: asyncio.Task[None]) -> None:
+        self._calls.pop(call, None)
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._failure = error
+            self._news.set()
 
     async def _tell(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
         try:
@@ -230,27 +272,33 @@ class HalfSettling:
         if done:
             await self._replica.propose_checked(ConfirmHalves(done))
 
-    async def _ask(self) -> None:
-        """Ask the decision shards about half batches that wait for their transactions, if this was not done lately."""
+    def _asked(self) -> dict[int, list[HalfOfTransaction]]:
+        """Return the half batches that wait for transactions of other shards, by decision shard. Return none if this
+        was done lately."""
         if self._monotonic_s() < self._ask_again_s:
-            return
+            return {}
         self._ask_again_s = self._monotonic_s() + ASK_AFTER_S
         table, waited = self._replica.state.transactions, self._waited
         self._waited = frozenset(table.joined)
         asked: dict[int, list[HalfOfTransaction]] = {}
+        shards = self._replica.shards
         for number in table.joined:
             half = table.waiting[number]
-            if half.shard == HERE or number not in waited or not self._may_try(number):
+            # Earlier versions took half batches of shards that do not exist.
+            if half.shard == HERE or half.shard not in shards or number not in waited or not self._may_try(number):
                 continue
             if len(halves := asked.setdefault(half.shard, [])) < MAX_ASKED:
                 halves.append(HalfOfTransaction(half.transaction, number))
-        for shard, halves in asked.items():
-            try:
-                verdicts = await self._others.judge_halves(shard, self._replica.shard, halves)
-            except LedgerError as error:
-                log.info("shard %d does not say how its transactions ended: %s", shard, error)
-                continue
-            await self._follow(halves, verdicts)
+        return asked
+
+    async def _ask(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
+        """Ask a decision shard about half batches, and do what it says."""
+        try:
+            verdicts = await self._others.judge_halves(shard, self._replica.shard, halves)
+        except LedgerError as error:
+            log.info("shard %d does not say how its transactions ended: %s", shard, error)
+            return
+        await self._follow(halves, verdicts)
 
     async def _follow(self, halves: Sequence[HalfOfTransaction], verdicts: Sequence[DecisionVerdict]) -> None:
         by_verdict: dict[DecisionVerdict, list[int]] = {}

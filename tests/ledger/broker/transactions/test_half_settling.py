@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ledger.broker.transactions.settling import TRY_AGAIN_S, HalfSettling
+import pytest
+
+from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
+from ledger.broker.transactions.settling import ASK_AFTER_S, TRY_AGAIN_S, HalfSettling
 from ledger.errors import StorageFailedError
+from ledger.state.shard_table import ShardTable
 from ledger.state.transaction_table import HERE, HalfBatch, HalfName, TransactionTable
 
 
@@ -17,17 +23,42 @@ class Clock:
         return self.now_s
 
 
+class OneSilentShard:
+    """Shard 1 has no leader, and calls of it do not end. Shard 2 commits everything."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def judge_halves(
+        self, shard: int, asking_shard: int, halves: Sequence[HalfOfTransaction]
+    ) -> list[DecisionVerdict]:
+        self.asked.append(shard)
+        if shard == 1:
+            await asyncio.Event().wait()
+        return [DecisionVerdict.COMMIT] * len(halves)
+
+    async def settle_halves(self, shard: int, decision_shard: int, halves: Sequence[HalfOfTransaction]) -> list[bool]:
+        self.asked.append(shard)
+        if shard == 1:
+            await asyncio.Event().wait()
+        return [False] * len(halves)
+
+
 class Settling(HalfSettling):
     """Carries half batches out without a log. Those in `unreadable` fail."""
 
-    def __init__(self, table: TransactionTable, clock: Clock, unreadable: set[int]) -> None:
+    def __init__(
+        self, table: TransactionTable, clock: Clock, unreadable: set[int], others: OneSilentShard | None = None
+    ) -> None:
         replica = SimpleNamespace(
             shard=0,
+            shards=ShardTable([(1, {}), (2, {})]),
+            knows_the_end=True,
             state=SimpleNamespace(transactions=table),
             driver=SimpleNamespace(now_ms=lambda: 0),
             check_leads=lambda more: SimpleNamespace(transactions=table),
         )
-        super().__init__(cast(Any, replica), cast(Any, None), clock)
+        super().__init__(cast(Any, replica), cast(Any, others), clock)
         self.unreadable = unreadable
         self.tried: list[int] = []
 
@@ -50,3 +81,35 @@ async def test_a_half_batch_that_cannot_be_read_holds_up_no_other() -> None:
     settling.tried.clear()
     await settling._look()
     assert settling.tried == [0, 1, 2, 3], "it is tried again later"
+
+
+async def test_a_shard_without_a_leader_delays_only_its_own_transactions() -> None:
+    table, clock, others = TransactionTable(), Clock(), OneSilentShard()
+    for number, shard in enumerate((1, 2, 7)):  # there is no shard 7
+        table.put(HalfBatch(number, number, shard, 50, 7, 0, "checkout", 1, 100, 0))
+    table.put(HalfBatch(3, 3, HERE, 3, 7, 0, "checkout", 1, 100, 0))
+    table.commit(3, [HalfName(HERE, 3), HalfName(1, 8), HalfName(2, 8)], 0)
+    settling = Settling(table, clock, set(), others)
+    work = asyncio.ensure_future(settling.run())
+    for _ in range(3):
+        settling.look_soon()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        clock.now_s += ASK_AFTER_S
+    work.cancel()
+    await asyncio.wait([work])
+    assert settling.tried == [3, 3, 1, 3, 1], "local commits in each look, and what shard 2 decided"
+    assert others.asked.count(1) == 2, "one call of each kind"
+    assert (others.asked.count(2), len(others.asked)) == (5, 7)
+    await asyncio.sleep(0)
+    assert settling._calls == {}
+
+
+async def test_an_error_of_our_own_in_a_call_ends_the_settling() -> None:
+    table, others = TransactionTable(), OneSilentShard()
+    table.put(HalfBatch(0, 0, HERE, 0, 7, 0, "checkout", 1, 100, 0))
+    table.commit(0, [HalfName(HERE, 0), HalfName(2, 8)], 0)
+    others.asked = cast(Any, None)
+    with pytest.raises(AttributeError):
+        async with asyncio.timeout(5):
+            await Settling(table, Clock(), set(), others).run()

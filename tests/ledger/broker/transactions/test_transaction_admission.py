@@ -18,7 +18,9 @@ from ledger.errors import (
     UnknownTopicError,
     UnknownTransactionError,
 )
-from ledger.state.commands import RollBackHalves
+from ledger.state.commands import AddShard, RollBackHalves
+from ledger.state.transaction_table import HERE
+from store.directory.vote_file import INCARNATION_BYTES
 from tests.ledger.broker.timed.leader import WAITING
 from tests.ledger.broker.transactions.half_leader import COLUMN, HALF_ID, HalfLeader, half_batch
 
@@ -31,6 +33,9 @@ from tests.ledger.broker.transactions.half_leader import COLUMN, HALF_ID, HalfLe
         (replace(COLUMN, topic_id=WAITING), InvalidTopicNameError),
         (replace(COLUMN, topic_id=HALF_ID), InvalidTopicNameError),
         (replace(COLUMN, shard=3), InvalidArgumentError),
+        (replace(COLUMN, shard=3, transaction=7), BusyError),
+        (replace(COLUMN, shard=64, transaction=7), InvalidArgumentError),
+        (replace(COLUMN, shard=HERE, transaction=0), InvalidArgumentError),
         (replace(COLUMN, copy_of=0), InvalidArgumentError),
         (replace(COLUMN, transaction=0), TransactionEndedError),
         (replace(COLUMN, transaction=50), UnknownTransactionError),
@@ -47,6 +52,8 @@ async def test_what_is_refused(column: HalfColumn, error: type[LedgerError]) -> 
 
 async def test_what_is_taken() -> None:
     leader = HalfLeader()
+    for shard in (1, 2, 3):
+        leader.append(AddShard(shard, (2,), (bytes(INCARNATION_BYTES),)))
     leader.replica.produce(half_batch(b"first", COLUMN, 90))
     leader.replica.produce(half_batch(b"other shard", replace(COLUMN, shard=3, transaction=7), 91))
     leader.commit()

@@ -14,10 +14,11 @@ from ledger.broker.transactions.copying import HalfCopies
 from ledger.broker.transactions.ends import MAX_ENDS, TransactionEnd, TransactionEnds
 from ledger.broker.transactions.listing import show
 from ledger.broker.transactions.settling import HalfSettling
-from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
+from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
 from ledger.retries import dead_letter_topic
 from ledger.state import HalfName
 from ledger.state.commands import CreateTopic, DeleteTopic, RollBackHalves
+from ledger.state.transaction_table import HERE
 from ledger.transactions import TransactionOutcome
 from store import EntryDraft, EntryKind
 from tests.ledger.broker.timed.leader import ORDERS
@@ -83,6 +84,16 @@ async def test_a_commit_names_what_waits(halves: tuple[int, ...]) -> None:
     leader.half(transaction=number)
     with pytest.raises(InvalidArgumentError, match="must name each half batch"):
         await leader.carry_out(TransactionEnds(leader.replica).end(commit(number, *halves)))
+    assert leader.table.is_open(number)
+
+
+@pytest.mark.parametrize(("shard", "error"), [(3, BusyError), (64, InvalidArgumentError), (HERE, InvalidArgumentError)])
+async def test_a_commit_names_shards_that_exist(shard: int, error: type[LedgerError]) -> None:
+    leader = HalfLeader()
+    number = leader.half()
+    end = TransactionEnd(number, ORDERS, commit=True, halves=(HalfName(0, number), HalfName(shard, 1)))
+    with pytest.raises(error, match=f"shard {shard}"):
+        await leader.carry_out(TransactionEnds(leader.replica).end(end))
     assert leader.table.is_open(number)
 
 
