@@ -32,6 +32,8 @@ NO_HALF = (1 << 64) - 1
 MAX_HALVES = 1_000
 # The half batches that wait in one shard.
 MAX_WAITING_HALVES = 100_000
+# The half batches of all commits of one shard that are being carried out.
+MAX_COMMITTED_HALVES = 100_000
 # How long, and for how many transactions of one shard, the outcome is known.
 OUTCOME_MS = 24 * 60 * 60 * 1000
 MAX_OUTCOMES = 100_000

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from ledger.batch import BatchHeader, fired_column, half_column, message_ids, timed_column
+from ledger.batch import BatchHeader, HalfColumn, fired_column, half_column, message_ids, timed_column
 from ledger.broker.applied_state import AppliedResult, AppliedState
 from ledger.broker.feature_level import FeatureLevel
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
@@ -62,6 +62,7 @@ from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import CancelTimed, Command
 from ledger.state.shard_table import ShardTable
+from ledger.state.transaction_table import HERE
 from ledger.topics import TopicType
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.core import (
@@ -429,7 +430,7 @@ class BrokerReplica:
             case AppendBatch():
                 assert projected is not None, "only a leader that is ready appends"
                 named = None if ids is None else (target, ids)
-                appended = self._append_batch(projected, header, batch, is_half=half is not None, named=named)
+                appended = self._append_batch(projected, header, batch, half=half, named=named)
                 if timed is not None:
                     self._count_under_way(appended, max(header.plain_size, len(batch)))
                 return appended
@@ -545,7 +546,7 @@ class BrokerReplica:
         batch: bytes,
         delivers: Sequence[int] = (),
         *,
-        is_half: bool = False,
+        half: HalfColumn | None = None,
         settles: int | None = None,
         named: tuple[int, Sequence[bytes]] | None = None,
     ) -> asyncio.Future[Committed]:
@@ -560,8 +561,10 @@ class BrokerReplica:
         )
         if delivers:
             projected.timed.admit(record, delivers)
-        if is_half:
-            projected.transactions.prepare(record, len(batch))
+        if half is not None:
+            shard = HERE if half.shard == self.shard else half.shard
+            joins = None if half.transaction is None else (shard, half.transaction)
+            projected.transactions.prepare(record, len(batch), joins)
         if settles is not None:
             projected.transactions.admit(record, (settles,))
         if named is not None:

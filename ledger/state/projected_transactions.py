@@ -10,7 +10,7 @@ If the leader stops leading, all reservations are dropped, and the half batches 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from ledger.state.projected_timed import PendingEntry
@@ -26,9 +26,12 @@ class ProjectedTransactions:
         self._pending: deque[tuple[PendingEntry, tuple[int, ...]]] = deque()
         # The numbers of all pending entries (a dict, because a set has no order).
         self._reserved: dict[int, None] = {}
-        # Half batches that are being added, in the order of their appending, with their bytes.
-        self._adding: deque[tuple[PendingEntry, int]] = deque()
+        # Half batches that are being added, in the order of their appending, with their bytes, and with the decision
+        # shard and the transaction that they join.
+        self._adding: deque[tuple[PendingEntry, int, tuple[int, int] | None]] = deque()
         self._adding_bytes = 0
+        # How many half batches of `_adding` join a transaction.
+        self._joining: Counter[tuple[int, int]] = Counter()
 
     @property
     def waiting(self) -> int:
@@ -44,16 +47,23 @@ class ProjectedTransactions:
         """Return True if the half batch waits, and no entry on its way settles it."""
         return number in self._table.waiting and number not in self._reserved
 
+    def count_of(self, transaction: int, shard: int) -> int:
+        """Return how many half batches wait for this transaction of `shard`, with those that are being added."""
+        return self._table.count_of(transaction, shard) + self._joining[shard, transaction]
+
     def admit(self, entry: PendingEntry, numbers: Sequence[int]) -> None:
         """Reserve half batches for an entry that settles them, or decides about them. Each of them must wait. Call it
         in the same turn of the event loop in which the entry is proposed, in the order of the proposals."""
         self._pending.append((entry, tuple(numbers)))
         self._reserved.update(dict.fromkeys(numbers))
 
-    def prepare(self, entry: PendingEntry, size: int) -> None:
-        """Count a half batch of `size` bytes that is being added. Call it like `admit`."""
-        self._adding.append((entry, size))
+    def prepare(self, entry: PendingEntry, size: int, joins: tuple[int, int] | None = None) -> None:
+        """Count a half batch of `size` bytes that is being added. `joins` are the decision shard and the number of the
+        transaction that it joins; None: it begins one. Call it like `admit`."""
+        self._adding.append((entry, size, joins))
         self._adding_bytes += size
+        if joins is not None:
+            self._joining[joins] += 1
 
     def settle(self, applied: int) -> None:
         """Drop the half batches of all entries up to the index `applied`, which the state contains."""
@@ -61,4 +71,9 @@ class ProjectedTransactions:
             for number in self._pending.popleft()[1]:
                 self._reserved.pop(number, None)
         while self._adding and 0 < self._adding[0][0].index <= applied:
-            self._adding_bytes -= self._adding.popleft()[1]
+            _, size, joins = self._adding.popleft()
+            self._adding_bytes -= size
+            if joins is not None:
+                self._joining[joins] -= 1
+                if not self._joining[joins]:
+                    del self._joining[joins]

@@ -88,6 +88,8 @@ class TransactionTable:
         self._of_transaction: dict[tuple[int, int], dict[int, None]] = {}
         # Transaction -> those of its half batches that are not carried out yet. Never empty.
         self.committed: dict[int, dict[HalfName, None]] = {}
+        # The names of `committed` by shard, each with its transaction. Never empty. The order is no part of the state.
+        self.names_in: dict[int, dict[tuple[int, int], None]] = {}
         # Transaction -> its outcome, in the order of the decisions.
         self.outcomes: OrderedDict[int, EndedTransaction] = OrderedDict()
         # The bytes of `waiting`.
@@ -105,6 +107,17 @@ class TransactionTable:
     def names(self, transaction: int, half: HalfName) -> bool:
         """Return True if the transaction is committed, and this half batch of it is not carried out yet."""
         return half in self.committed.get(transaction, ())
+
+    @property
+    def names_count(self) -> int:
+        """The number of half batches of commits that are being carried out."""
+        return sum(map(len, self.names_in.values()))
+
+    def count_of(self, transaction: int, shard: int = HERE) -> int:
+        """Return how many half batches wait here for this transaction of `shard`."""
+        first = self.waiting.get(transaction) if shard == HERE else None
+        begins = first is not None and first.begins
+        return begins + len(self._of_transaction.get((shard, transaction), ()))
 
     def halves_of(self, transaction: int, shard: int = HERE) -> list[HalfBatch]:
         """Return the half batches that wait here for this transaction of `shard`, in the order of their numbers."""
@@ -206,7 +219,7 @@ class TransactionTable:
                     f"The half batch {name.number} does not wait for the transaction {transaction}: its topic may be "
                     "deleted."
                 )
-        self.committed[transaction] = dict.fromkeys(halves)
+        self.put_committed(transaction, halves)
         self._end(transaction, TransactionOutcome.COMMITTED, now_ms)
         return True
 
@@ -238,7 +251,9 @@ class TransactionTable:
 
     def put_committed(self, transaction: int, halves: Iterable[HalfName]) -> None:
         """Add a commit that is being carried out."""
-        self.committed[transaction] = dict.fromkeys(halves)
+        names = self.committed[transaction] = dict.fromkeys(halves)
+        for shard, number in names:
+            self.names_in.setdefault(shard, {})[transaction, number] = None
 
     def put_outcome(self, transaction: int, ended: EndedTransaction) -> None:
         """Add an outcome that is newer than all others."""
@@ -264,10 +279,15 @@ class TransactionTable:
 
     def _carried_out(self, transaction: int, half: HalfName) -> None:
         halves = self.committed.get(transaction)
-        if halves is not None:
-            halves.pop(half, None)
-            if not halves:
-                del self.committed[transaction]
+        if halves is None or half not in halves:
+            return
+        del halves[half]
+        if not halves:
+            del self.committed[transaction]
+        names = self.names_in[half.shard]
+        del names[transaction, half.number]
+        if not names:
+            del self.names_in[half.shard]
 
 
 def check_halves(halves: Sequence[HalfName]) -> None:

@@ -9,6 +9,7 @@
     its transaction is of a shard that cannot exist           InvalidArgumentError
     its transaction is of a shard that this node knows not    BusyError
     its transaction of this shard is not open                 TransactionEndedError, UnknownTransactionError
+    its transaction has MAX_HALVES half batches here          InvalidArgumentError
     too many half batches, or bytes of them, wait             BusyError
 
 All rules but the first count only for a batch that would be appended. A batch that was committed earlier gets its
@@ -29,8 +30,9 @@ from ledger.errors import (
 )
 from ledger.state import Projected, State, Topic
 from ledger.state.shard_table import MAX_SHARDS, ShardTable
+from ledger.state.transaction_table import HERE
 from ledger.topics import is_system_topic
-from ledger.transactions import HALF_TOPIC, MAX_WAITING_HALVES
+from ledger.transactions import HALF_TOPIC, MAX_HALVES, MAX_WAITING_HALVES
 
 
 def check_half_topic(topic: Topic | None) -> None:
@@ -69,6 +71,13 @@ def check_half(
     if half.transaction is not None and is_own and not is_open(state, projected, half.transaction):
         raise not_open(state, half.transaction)
     waiting = projected.transactions
+    if half.transaction is not None:
+        joined = waiting.count_of(half.transaction, HERE if is_own else half.shard)
+        if joined >= MAX_HALVES:
+            raise InvalidArgumentError(
+                f"the transaction has {joined} half batches in this shard, which is the limit: send fewer messages in "
+                "one transaction"
+            )
     if waiting.waiting >= MAX_WAITING_HALVES:
         raise BusyError(
             f"{waiting.waiting} half batches wait in this shard, which is the limit: end transactions "

@@ -19,11 +19,18 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.produce.transaction_admission import check_shard, is_open, not_open
 from ledger.broker.transactions.halves import carried_out
-from ledger.errors import InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
+from ledger.errors import (
+    BusyError,
+    InvalidArgumentError,
+    LedgerError,
+    TransactionEndedError,
+    UnknownTransactionError,
+)
 from ledger.state import HalfBatch, HalfName
+from ledger.state.command_checks import MAX_HALF_ITEMS
 from ledger.state.commands import CommitTransaction, RollBackHalves
 from ledger.state.transaction_table import HERE, check_halves
-from ledger.transactions import TransactionOutcome
+from ledger.transactions import MAX_COMMITTED_HALVES, TransactionOutcome
 
 # The ends of one request.
 MAX_ENDS = 1_000
@@ -53,6 +60,8 @@ class TransactionEnds:
         self._replica = replica
         # By transaction: the end that is on its way.
         self._under_way: dict[int, asyncio.Future[Any]] = {}
+        # The half batches that the ends on their way name.
+        self._naming = 0
         # Called after a commit of several half batches.
         self.on_commit: Callable[[], None] = lambda: None
         # The transactions that ended while this node led the shard, by outcome.
@@ -88,7 +97,8 @@ class TransactionEnds:
             raise UnknownTransactionError("there is no such transaction: its id is of another cluster, or was changed")
         future = self._propose(end, half)
         self._under_way[end.transaction] = future
-        future.add_done_callback(lambda _: self._under_way.pop(end.transaction, None))
+        self._naming += len(end.halves)
+        future.add_done_callback(lambda _: self._is_over(end))
         result = await asyncio.shield(future)
         if isinstance(result, Committed):
             self.ended[TransactionOutcome.COMMITTED] += 1
@@ -101,12 +111,17 @@ class TransactionEnds:
             self.on_commit()
         return None
 
+    def _is_over(self, end: TransactionEnd) -> None:
+        self._under_way.pop(end.transaction, None)
+        self._naming -= len(end.halves)
+
     def _propose(self, end: TransactionEnd, half: HalfBatch) -> asyncio.Future[Any]:
         """Propose the entry that ends an open transaction. The result is a Committed, or a bool, or one bool for each
         half batch."""
         replica = self._replica
         if not end.commit:
-            numbers = [each.number for each in replica.state.transactions.halves_of(half.number)]
+            # The first half batch is the first of them. Without it, the others are rolled back when they are settled.
+            numbers = [each.number for each in replica.state.transactions.halves_of(half.number)][:MAX_HALF_ITEMS]
             return replica.end_halves(RollBackHalves(tuple(numbers)), numbers)
         halves = self._named(end)
         if halves == (HalfName(HERE, half.number),):
@@ -117,6 +132,12 @@ class TransactionEnds:
         if HalfName(HERE, half.number) not in halves or len(set(halves)) != len(halves) or not waiting.issuperset(own):
             raise InvalidArgumentError(
                 "a commit must name each half batch of its transaction once: send messages in a new transaction"
+            )
+        named = replica.state.transactions.names_count + self._naming
+        if named + len(halves) > MAX_COMMITTED_HALVES:
+            raise BusyError(
+                f"commits of this shard with {named} half batches are being carried out, and the limit is "
+                f"{MAX_COMMITTED_HALVES}: try again shortly"
             )
         replica.leading_state(0)
         return replica.end_halves(CommitTransaction(half.number, halves), [half.number])

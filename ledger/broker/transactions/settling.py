@@ -130,9 +130,8 @@ class HalfSettling:
 
     def _committed_here(self) -> list[int]:
         """Return half batches of this shard's commits that this shard has to carry out."""
-        committed = self._replica.state.transactions.committed.values()
-        here = (name.number for names in committed for name in names if name.shard == HERE)
-        return list(islice(filter(self._may_try, here), _AT_ONCE))
+        names = self._replica.state.transactions.names_in.get(HERE, ())
+        return list(islice(filter(self._may_try, (number for _, number in names)), _AT_ONCE))
 
     def _may_try(self, number: int) -> bool:
         return self._again_s.get(number, 0.0) <= self._monotonic_s()
@@ -231,12 +230,12 @@ class HalfSettling:
 
     def _elsewhere(self) -> dict[int, list[HalfOfTransaction]]:
         """Return the half batches of commits that other shards have to carry out, by shard."""
-        found: dict[int, list[HalfOfTransaction]] = {}
-        for transaction, names in self._replica.state.transactions.committed.items():
-            for name in names:
-                if name.shard != HERE and len(halves := found.setdefault(name.shard, [])) < MAX_ASKED:
-                    halves.append(HalfOfTransaction(transaction, name.number))
-        return found
+        by_shard = self._replica.state.transactions.names_in.items()
+        return {
+            shard: [HalfOfTransaction(*name) for name in islice(names, MAX_ASKED)]
+            for shard, names in by_shard
+            if shard != HERE
+        }
 
     def _call_others(self, *, dead: Sequence[int]) -> None:
         """Begin what needs other shards, without what is on its way. Shard 0 makes the topics of dead letters."""
@@ -271,6 +270,8 @@ class HalfSettling:
         )
         if done:
             await self._replica.propose_checked(ConfirmHalves(done))
+            if len(halves) == MAX_ASKED:
+                self.look_soon()  # there may be more
 
     def _asked(self) -> dict[int, list[HalfOfTransaction]]:
         """Return the half batches that wait for transactions of other shards, by decision shard. Return none if this

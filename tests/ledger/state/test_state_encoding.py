@@ -207,6 +207,7 @@ def test_a_state_with_every_table_comes_back_from_its_bytes(level: int) -> None:
     if level >= TRANSACTIONS:
         assert table.waiting[3].unknowns == 1
         assert table.committed == {1: {HalfName(HERE, 1): None, HalfName(1, 7): None}}
+        assert table.names_in == {HERE: {(1, 1): None}, 1: {(1, 7): None}}
         assert [(number, *ended) for number, ended in table.outcomes.items()] == [(2, 2, 1000), (1, 1, 1001)]
     assert [topic.name for topic in state.topics if topic.type is TopicType.FIFO] == (
         ["payments"] if level >= TOPIC_TYPES else []

@@ -121,8 +121,9 @@ def test_a_commit_is_kept_until_all_its_half_batches_are_carried_out() -> None:
     shard.settle(second, first)
     assert table.waiting == {}
     assert list(table.committed[first]) == [HalfName(3, 40)]
+    assert (table.names_in, table.names_count) == ({3: {(first, 40): None}}, 1)
     shard.apply(ConfirmHalves((SettledHalf(first, HalfName(3, 41)), SettledHalf(first, HalfName(3, 40)))))
-    assert table.committed == {}
+    assert (table.committed, table.names_in) == ({}, {})
     assert shard.outcome(first) is TransactionOutcome.COMMITTED
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
-from ledger.broker.transactions.settling import ASK_AFTER_S, TRY_AGAIN_S, HalfSettling
+from ledger.broker.transactions.settling import ASK_AFTER_S, MAX_ASKED, TRY_AGAIN_S, HalfSettling
 from ledger.errors import StorageFailedError
 from ledger.state.shard_table import ShardTable
 from ledger.state.transaction_table import HERE, HalfBatch, HalfName, TransactionTable
@@ -81,6 +81,19 @@ async def test_a_half_batch_that_cannot_be_read_holds_up_no_other() -> None:
     settling.tried.clear()
     await settling._look()
     assert settling.tried == [0, 1, 2, 3], "it is tried again later"
+
+
+def test_a_look_reads_no_more_names_than_it_needs() -> None:
+    table = TransactionTable()
+    for number in range(3):
+        table.put(HalfBatch(number, number, HERE, number, 7, 0, "checkout", 1, 100, 0))
+        table.commit(number, [HalfName(HERE, number), *(HalfName(2, other) for other in range(999))], 0)
+    settling = Settling(table, Clock(), set())
+    table.committed = cast(Any, None)  # it is not scanned
+    assert settling._committed_here() == [0, 1, 2]
+    found = settling._elsewhere()
+    assert [*found] == [2]
+    assert (len(found[2]), found[2][0], found[2][-1]) == (MAX_ASKED, (0, 0), (1, 0))
 
 
 async def test_a_shard_without_a_leader_delays_only_its_own_transactions() -> None:

@@ -64,6 +64,25 @@ async def test_what_is_taken() -> None:
     assert [half.number for half in leader.table.halves_of(first.number)] == [first.number, 2]
 
 
+async def test_the_half_batches_of_one_transaction_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.broker.produce.transaction_admission.MAX_HALVES", 3)
+    leader = HalfLeader()
+    leader.append(AddShard(1, (2,), (bytes(INCARNATION_BYTES),)))
+    first = leader.half()
+    for shard, taken in ((0, 2), (1, 3)):
+        column = replace(COLUMN, shard=shard, transaction=first)
+        for number in range(taken):
+            leader.replica.produce(half_batch(b"on its way", column, 90 + 10 * shard + number))
+            if number == 0:
+                leader.commit()
+        for _ in range(2):
+            with pytest.raises(InvalidArgumentError, match="has 3 half batches in this shard, which is the limit"):
+                leader.replica.produce(half_batch(b"one more", column, 99 + 10 * shard))
+            leader.commit()
+    other = leader.half()
+    leader.replica.produce(half_batch(b"of another", replace(COLUMN, transaction=other), 80))
+
+
 async def test_a_transaction_that_is_being_ended_takes_no_more() -> None:
     leader = HalfLeader()
     number = leader.half()

@@ -17,10 +17,11 @@ from ledger.broker.transactions.settling import HalfSettling
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
 from ledger.retries import dead_letter_topic
 from ledger.state import HalfName
-from ledger.state.commands import CreateTopic, DeleteTopic, RollBackHalves
+from ledger.state.commands import AddShard, ConfirmHalves, CreateTopic, DeleteTopic, RollBackHalves, SettledHalf
 from ledger.state.transaction_table import HERE
 from ledger.transactions import TransactionOutcome
 from store import EntryDraft, EntryKind
+from store.directory.vote_file import INCARNATION_BYTES
 from tests.ledger.broker.timed.leader import ORDERS
 from tests.ledger.broker.transactions.half_leader import COLUMN, HALF_ID, NO_OTHER_SHARDS, HalfLeader, half_batch
 
@@ -103,6 +104,40 @@ async def test_a_rollback_ends_all_half_batches_of_this_shard() -> None:
     leader.half(transaction=number)
     await leader.carry_out(TransactionEnds(leader.replica).end(rollback(number)))
     assert leader.table.waiting == {}
+
+
+async def test_the_half_batches_of_commits_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.broker.transactions.ends.MAX_COMMITTED_HALVES", 5)
+    leader = HalfLeader()
+    leader.append(AddShard(1, (2,), (bytes(INCARNATION_BYTES),)))
+    numbers, ends = [leader.half() for _ in range(4)], TransactionEnds(leader.replica)
+
+    def wide(number: int) -> TransactionEnd:
+        return TransactionEnd(number, ORDERS, commit=True, halves=(HalfName(0, number), HalfName(1, 7)))
+
+    results = await leader.carry_out(ends.end_all([wide(number) for number in numbers]))
+    assert [type(result) for result in results] == [type(None), type(None), BusyError, BusyError]
+    assert ends._naming == 0
+    with pytest.raises(BusyError, match="4 half batches are being carried out"):
+        await leader.carry_out(ends.end(wide(numbers[2])))
+    leader.append(ConfirmHalves((SettledHalf(numbers[0], HalfName(1, 7)),)))
+    await leader.carry_out(ends.end(wide(numbers[2])))
+    assert leader.table.names_count == 5
+
+
+async def test_a_rollback_of_too_many_half_batches_is_more_than_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ends", "settling"):
+        monkeypatch.setattr(f"ledger.broker.transactions.{module}.MAX_HALF_ITEMS", 2)
+    leader = HalfLeader()
+    number = leader.half()
+    for _ in range(4):
+        leader.half(transaction=number)
+    await leader.carry_out(TransactionEnds(leader.replica).end(rollback(number)))
+    assert len(leader.table.waiting) == 3
+    settling = HalfSettling(leader.replica, NO_OTHER_SHARDS, lambda: 1.0)
+    for left in (1, 0):
+        await leader.carry_out(settling._look())
+        assert len(leader.table.waiting) == left
 
 
 async def test_ends_of_other_transactions_are_refused() -> None:
