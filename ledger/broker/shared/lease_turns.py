@@ -46,6 +46,7 @@ from ledger.errors import (
 from ledger.state import TopicQueueId
 from ledger.state.commands import ChangeLeases
 from ledger.state.feature_levels import SHARED_GROUPS
+from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange, LeaseResults
 from raft.transport.rare_log import RareLog
 from store import StoreError
@@ -323,7 +324,7 @@ class LeaseTurns:
             self._count_changes(-len(request.changes))
             mode = request.member.mode
             tickets = [
-                None if mode is None or not self._is_here(queue) else entry.add(mode, queue, change)
+                None if mode is None or not self._has_begun(mode, queue) else entry.add(mode, queue, change)
                 for queue, change in request.changes
             ]
             taken.append(_Wanted(request, tickets))
@@ -334,6 +335,12 @@ class LeaseTurns:
         groups = list(self._groups.values())
         first = self.entries % len(groups) if groups else 0
         return groups[first:] + groups[:first]
+
+    def _has_begun(self, mode: GroupMode, queue: TopicQueueId) -> bool:
+        """Return True if the group has begun in the queue. A group that was deleted and created again has not, and
+        must begin at the start offset of its members, not with a change of a lease that it had before."""
+        group = self._replica.state.shared.leases.get(mode.consumer_group)
+        return group is not None and group.created == mode.created and queue in group.windows
 
     def _receives(self, group: GroupMembers, now_ms: int) -> GroupReceives | None:
         """Return the receives of a group, or None if it has none. A group that was deleted loses its members."""

@@ -163,11 +163,16 @@ class LeasingLeader:
         self.replica.leading(self.driver.raft.term)
 
     def member(
-        self, *tags: str, where: str | None = None, only_changes: bool = False, consumer_group: str = GROUP
+        self,
+        *tags: str,
+        where: str | None = None,
+        only_changes: bool = False,
+        consumer_group: str = GROUP,
+        start_offset: int = 0,
     ) -> LeasingMember:
         self._members += 1
         hashes = frozenset(map(tag_hash, tags)) or None
-        topic = SharedTopic(ORDERS, hashes, 0, None if where is None else parse_filter(where))
+        topic = SharedTopic(ORDERS, hashes, start_offset, None if where is None else parse_filter(where))
         member = SharedMember(consumer_group, f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
         self.turns.join(member)
         return LeasingMember(self, member)

@@ -518,6 +518,25 @@ async def test_a_stream_for_changes_is_no_member_and_wants_no_tags() -> None:
     leader.member("open")  # nobody else wants tags now
 
 
+async def test_a_change_of_a_deleted_group_does_not_let_the_new_group_begin() -> None:
+    leader = LeasingLeader()
+    leader.send(3)
+    member = leader.member()
+    old = await member.receive()
+    changing = leader.member(only_changes=True)
+    leader.turns.leave(member.member)
+    leader.append(ForgetConsumerGroup(GROUP))
+    leader.append(CreateConsumerGroup(GroupMode(GROUP, is_shared=True)))
+    new = leader.member(start_offset=3)
+    new.ask()
+    assert await changing.ack(*old) == [0, 0, 0]
+    assert await changing.ack(*old) == [0, 0, 0], "it is answered also in a turn without an entry"
+    leader.send(1)
+    await leader.turn(2)
+    (answer,) = new.answers()
+    assert offsets(messages_of(answer)) == [3], "the new group begins at its start offset"
+
+
 async def test_a_message_is_given_up_by_the_lease_that_it_has() -> None:
     leader = LeasingLeader()
     leader.send(2)
