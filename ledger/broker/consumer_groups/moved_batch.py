@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ledger.batch import Batch, encode
+from ledger.batch.cut import cut
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
@@ -35,31 +36,31 @@ class MessageMove:
 def moved_batch(replica: BrokerReplica, wanted: MessageMove) -> bytes:
     """Return a new batch that contains only this message and is addressed to the target queue."""
     topic = replica.state.topics.require(wanted.topic_id, wanted.queue)
-    batch, at = _message(replica, wanted)
+    message = _message(replica, wanted)
     there, queue = _target(replica, wanted)
     headers = moved_headers(
-        batch.headers()[at],
+        message.headers()[0],
         here=f"{topic.name}:{wanted.queue}:{wanted.offset}",
         came_from=f"{wanted.topic_id}:{wanted.queue}:{wanted.offset}",
         attempt=wanted.attempt,
     )
     return encode(
-        [batch.values()[at]],
+        message.values(),
         topic_id=there.topic_id,
         queue=queue,
         producer_id=BROKER,
         epoch=0,
         first_sequence=replica.next_offset(there.topic_id, queue),
-        base_timestamp_ms=batch.timestamps_ms()[at],
-        keys=[batch.keys()[at]],
-        tags=[batch.tags()[at]],
+        base_timestamp_ms=message.timestamps_ms()[0],
+        keys=message.keys(),
+        tags=message.tags(),
         headers=[headers],
-        look_up_keys=[batch.look_up_keys()[at]],
+        look_up_keys=message.look_up_keys(),
     )
 
 
-def _message(replica: BrokerReplica, wanted: MessageMove) -> tuple[Batch, int]:
-    """Return the batch that contains the message, and the number of the message in the batch, counted from 0.
+def _message(replica: BrokerReplica, wanted: MessageMove) -> Batch:
+    """Return a batch that has only the message. The others of its stored batch, which may be thousands, are not read.
     Raises OffsetTooLowError, OffsetBeyondEndError, StorageFailedError."""
     units = replica.queues.get(wanted.topic_id, wanted.queue)
     end = replica.state.next_offset(wanted.topic_id, wanted.queue)
@@ -76,7 +77,7 @@ def _message(replica: BrokerReplica, wanted: MessageMove) -> tuple[Batch, int]:
         raise StorageFailedError(
             f"the index of queue {wanted.queue} is damaged at message {wanted.offset} on this node: try again later"
         )
-    return batch, at
+    return Batch(cut(batch, [at]))
 
 
 def _target(replica: BrokerReplica, wanted: MessageMove) -> tuple[Topic, int]:

@@ -37,8 +37,7 @@ MAX_TURN_COST = 65_536
 _STEP_COST = 256
 # What is evaluated without a pause.
 _PART_COST = 2_048
-# Bytes of a batch whose decoding takes a step, and bytes of headers that double the cost of a comparison.
-_DECODED_BYTES = 64 << 10
+# Bytes of headers that double the cost of a comparison.
 _HEADER_BYTES = 2_048
 _UNITS_AT_ONCE = 4_096
 
@@ -141,7 +140,7 @@ class FilterLookAhead:
             work.matches.append(tagged)
             work.cost -= _STEP_COST
             return
-        await self._budget.spend(1 + stored.batch.header.plain_size // _DECODED_BYTES)
+        await self._budget.spend(1)  # it waits if the batch was decoded, and was large
         cost = _cost_of_a_message(stored, wanted)
         part = max(1, _PART_COST // cost)
         for begin in range(0, len(units), part):

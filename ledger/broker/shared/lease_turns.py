@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,12 +84,12 @@ class LeaseTurns:
     def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float]) -> None:
         self._replica = replica
         replica.on_role_change = self._wake
-        self._stored = StoredBatches(replica.log)
+        self._turns = TurnBudget(MAX_TURN_STEPS)
+        self._stored = StoredBatches(replica.log, self._turns)
         self._batches = LeasedBatches(replica.shard, self._stored)
         self._dead_letters = DeadLetters(replica, lambda: monotonic_ms() / 1000)
         self._full_log = RareLog(log, lambda: monotonic_ms() / 1000)
         self._refused_log = RareLog(log, lambda: monotonic_ms() / 1000)
-        self._turns = TurnBudget(MAX_TURN_STEPS)
         self._news = asyncio.Event()
         self._term = 0
         self._groups: dict[str, GroupMembers] = {}
@@ -433,21 +433,21 @@ class LeaseTurns:
         batches: list[LeasedBatch] = []
         for messages in grant.messages:
             await self._turns.spend(1 + len(messages.offsets) // 256)
-            batches += self._read(messages)
+            for batch in self._read(messages):
+                batches.append(batch)
+                await self._turns.spend(1)
         if self._term != self._replica.leading_term:
             return
         waited_ms = int((asyncio.get_running_loop().time() - grant.receive.arrived_s) * 1000)
         left_ms = max(0, grant.end_ms - self._replica.lease_time_ms)
         grant.member.answer(Answer(grant.receive.number, received=batches, lease_left_ms=left_ms, waited_ms=waited_ms))
 
-    def _read(self, messages: LeasedMessages) -> list[LeasedBatch]:
-        """Return the batches of the messages, without those that this node cannot read."""
-        read: list[LeasedBatch] = []
+    def _read(self, messages: LeasedMessages) -> Iterator[LeasedBatch]:
+        """Yield the batches of the messages, without those that this node cannot read."""
         try:
-            read += self._batches.read(self._replica.queues.get(*messages.queue), messages)
+            yield from self._batches.read(self._replica.queues.get(*messages.queue), messages)
         except (LedgerError, StoreError) as error:
             log.error("shard %d: leased messages cannot be read on this node: %s", self._replica.shard, error)
-        return read
 
     async def _sleep(self, pause_s: float | None) -> None:
         """Sleep for `pause_s` seconds, or until news or a new message of a queue that members wait for."""

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from ledger.batch import Batch
 from ledger.broker.log_batches import batch_entry_at
+from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import CorruptBatchError
 from store import CommitLog
 
 CACHE_BYTES = 16 << 20
+# Bytes of a batch whose decoding takes a step of a turn of the event loop.
+DECODED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,10 @@ class StoredBatch:
 class StoredBatches:
     """Reads batches from a log, and keeps those that were used last, up to CACHE_BYTES and at least one."""
 
-    def __init__(self, commit_log: CommitLog) -> None:
+    def __init__(self, commit_log: CommitLog, budget: TurnBudget) -> None:
+        """Steps of `budget` are counted for each batch that is decoded."""
         self._log = commit_log
+        self._budget = budget
         # By position in the log, the batch that was used last at the end.
         self._cache: OrderedDict[int, StoredBatch] = OrderedDict()
         self._cached_bytes = 0
@@ -47,6 +52,7 @@ class StoredBatches:
         header, body = entry
         found = self._cache[position] = StoredBatch(Batch(bytes(body)), header.base_offset, header.append_time_ms)
         self._cached_bytes += _bytes_of(found)
+        self._budget.charge(1 + _bytes_of(found) // DECODED_BYTES)
         while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
             self._cached_bytes -= _bytes_of(self._cache.popitem(last=False)[1])
         return found

@@ -4,7 +4,7 @@ the test moves them."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,7 +28,7 @@ from ledger.state.commands import Command, CreateConsumerGroup, CreateTopic, Rai
 from ledger.state.feature_levels import SHARED_GROUPS
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
-from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, KeyIndex, LogSettings, MemoryDisk, TimedIndex
+from store import CommitLog, ConsumeQueues, EntryDraft, EntryKind, Header, KeyIndex, LogSettings, MemoryDisk, TimedIndex
 from tests.ledger.broker.test_broker_membership import ME
 from tests.ledger.broker.timed.leader import Meter
 
@@ -111,6 +111,13 @@ class LeasingLeader:
         draft = entry if isinstance(entry, EntryDraft) else EntryDraft(EntryKind.COMMAND, encode_command(entry))
         self.log.append([draft], term=1, commit=0, now_ms=self.now_ms)
         self.apply_all()
+
+    def entries(self) -> Iterator[tuple[Header, memoryview]]:
+        """Yield the applied batches."""
+        for index in range(1, self.applied + 1):
+            header, body = self.log.entry(index)
+            if header.kind is EntryKind.BATCH:
+                yield header, body
 
     def apply_all(self) -> None:
         while self.applied < self.log.last_index:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from random import Random
 
 import pytest
 
+from ledger.batch import Batch
+from ledger.batch.columns import BinaryColumn
 from ledger.broker.consumer_groups.moved_batch import MessageMove
 from ledger.broker.produce.proposals import Committed
-from ledger.broker.shared import group_receives, lease_entry, lease_turns
+from ledger.broker.shared import group_receives, lease_entry, lease_turns, stored_batches
 from ledger.errors import (
     BusyError,
     ConsumerFencedError,
@@ -516,6 +519,56 @@ async def test_a_stream_for_changes_is_no_member_and_wants_no_tags() -> None:
     leader.turns.leave(member.member)
     assert leader.turns.members(GROUP) == 0
     leader.member("open")  # nobody else wants tags now
+
+
+async def test_the_batches_of_one_receive_do_not_hold_up_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    for _ in range(12):
+        leader.send(1, size=1 << 20)
+    member = leader.member()
+    await leader.turn()
+    member.ask(max_bytes=1 << 30)
+    turns, decoded = 0, Counter[int]()
+
+    class Counted(Batch):
+        def __init__(self, data: bytes) -> None:
+            decoded[turns] += 1
+            super().__init__(data)
+
+    monkeypatch.setattr(stored_batches, "Batch", Counted)
+    work = asyncio.ensure_future(leader.turn())
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await work
+    (answer,) = member.answers()
+    assert len(messages_of(answer)) == 12
+    assert (decoded.total(), max(decoded.values())) == (12, 4), "17 of 64 steps each"
+
+
+async def test_a_move_reads_no_other_messages_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    strings = BinaryColumn.strings
+
+    def counted(column: BinaryColumn) -> list[bytes]:
+        read.append(len(column.offsets) - 1)
+        return strings(column)
+
+    monkeypatch.setattr(BinaryColumn, "strings", counted)
+    leader = LeasingLeader(max_attempts=1)
+    leader.send(
+        500, keys=[f"k{at}" for at in range(500)], tags=["t"] * 500, headers=[[("a", b"%d" % at)] for at in range(500)]
+    )
+    member = leader.member()
+    await member.receive(1, lease_ms=1_000)
+    leader.pass_ms(1_000)
+    read.clear()
+    member.ask(wait_s=0)
+    await leader.turn()
+    assert leader.turns.moved == {GROUP: 1}
+    assert max(read) <= 4, "no column of the stored batch is read, and the copy has one message with four headers"
+    (batch,) = [Batch(body) for header, body in leader.entries() if header.topic_id == DEAD]
+    assert (batch.keys(), batch.tags(), batch.headers()[0][0]) == ([b"k0"], ["t"], ("a", b"0"))
 
 
 async def test_a_change_of_a_deleted_group_does_not_let_the_new_group_begin() -> None:
