@@ -37,8 +37,8 @@ MAX_TURN_COST = 65_536
 _STEP_COST = 256
 # What is evaluated without a pause.
 _PART_COST = 2_048
-# Bytes of headers that double the cost of a comparison.
-_HEADER_BYTES = 2_048
+# Bytes of headers, keys and tags that double the cost of a comparison.
+_TEXT_BYTES = 2_048
 _UNITS_AT_ONCE = 4_096
 
 
@@ -174,9 +174,11 @@ def _neighbours(units: Units) -> int:
 
 
 def _cost_of_a_message(stored: StoredBatch, wanted: MessageFilter) -> int:
-    """Return about what it costs to evaluate the filter for one message of the batch."""
-    headers, count, terms = stored.batch.columns.headers, len(stored.batch), wanted.condition.terms
-    if headers is None:
-        return 4 + terms
-    header_bytes = int(headers.values.offsets[-1]) // count
-    return 4 + int(headers.offsets[-1]) // count + terms * (1 + header_bytes // _HEADER_BYTES)
+    """Return about what it costs to evaluate the filter for one message of the batch. Each term may compare all bytes
+    that a condition can name: those of headers, keys and tags."""
+    columns, count, terms = stored.batch.columns, len(stored.batch), wanted.condition.terms
+    headers, look_up = columns.headers, columns.look_up_keys
+    texts = (columns.keys, columns.tags, headers and headers.values, look_up and look_up.keys)
+    text_bytes = sum(int(each.offsets[-1]) for each in texts if each is not None) // count
+    pairs = 0 if headers is None else int(headers.offsets[-1]) // count
+    return 4 + pairs + terms * (1 + text_bytes // _TEXT_BYTES)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from ledger.batch import Batch, encode
 from ledger.broker.shared import filter_look_ahead, filter_parser
 from ledger.broker.shared.filter_matches import FilterMatches
 from ledger.broker.shared.filter_parser import FilterParser
@@ -281,3 +284,21 @@ async def test_a_filter_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         with pytest.raises(InvalidArgumentError, match="at character 3"):
             await parser.parse("a != 1")
+
+
+def test_a_long_key_or_tag_makes_a_comparison_more_expensive() -> None:
+    """A filter of many comparisons with a key of megabytes would hold up the event loop."""
+    place: dict[str, Any] = dict.fromkeys(
+        ("topic_id", "queue", "producer_id", "epoch", "first_sequence", "base_timestamp_ms"), 1
+    )
+    wanted = parse_filter("KEYS CONTAINS 'a' AND KEYS CONTAINS 'b'")
+    large = bytes(1 << 20)
+
+    def cost(**columns: Any) -> int:
+        stored: Any = SimpleNamespace(batch=Batch(encode([b"body"], **place, **columns)))
+        return filter_look_ahead._cost_of_a_message(stored, wanted)
+
+    small = cost(keys=[b"key"], tags=["tag"])
+    assert small < 10
+    for columns in ({"keys": [large]}, {"tags": [large.decode()]}, {"look_up_keys": [[large]]}):
+        assert cost(**columns) > 100 * small
