@@ -50,6 +50,7 @@ from ledger.errors import (
     ChangeInProgressError,
     DiskFullError,
     DivergedError,
+    InvalidArgumentError,
     LedgerError,
     NoLeaderError,
     NotLeaderError,
@@ -92,6 +93,7 @@ from store import (
     StoreError,
     Suspect,
 )
+from store.log.entry import HEADER_SIZE
 
 log = logging.getLogger("ledgermq.broker.replica")
 
@@ -109,6 +111,7 @@ class BrokerReplica:
         applied: AppliedState,
         membership: Membership,
         max_message_bytes: int,
+        max_entry_bytes: int,
         meter: Meter,
         doubt: Callable[[], Suspect | None] = lambda: None,
         monotonic_s: Callable[[], float] = time.monotonic,
@@ -116,12 +119,14 @@ class BrokerReplica:
         events: NodeEvents | None = None,
         preference_ms: int = 0,
     ) -> None:
-        """`doubt()` returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
+        """`max_entry_bytes` is the size of the largest entry that followers can receive, header included. `doubt()`
+        returns the suspect mark on this node's disk, or None if this node is no suspect. `monotonic_s` is
         a clock in seconds. `timed_limits` are the limits of messages with delivery times; None: the defaults. `events`
         takes what happens to this replica; None: nobody looks at it. `preference_ms` is how long another leader leads
         at least before it hands leadership to the preferred leader; 0: this is not known."""
         self.shard = shard
         self.max_message_bytes = max_message_bytes
+        self.max_entry_bytes = max_entry_bytes
         self.membership = membership
         self.preference_ms = preference_ms
         self.log_holds = LogHolds(self)
@@ -550,7 +555,9 @@ class BrokerReplica:
         settles: int | None = None,
         named: tuple[int, Sequence[bytes]] | None = None,
     ) -> asyncio.Future[Committed]:
-        """Append a batch that was decided on. `named` has the topic that consumers read, and the message ids."""
+        """Append a batch that was decided on. `named` has the topic that consumers read, and the message ids. Raises
+        InvalidArgumentError if it is too large for an entry."""
+        self._check_fits(batch)
         record = projected.admit_batch(
             topic_id=header.topic_id,
             queue=header.queue,
@@ -626,7 +633,22 @@ class BrokerReplica:
     def _encoded(self, command: Command) -> bytes:
         """Return the body of the command's entry. Raises LedgerError if the shard cannot store the command."""
         check_command(command, self.shard)
-        return encode_command(command)
+        body = encode_command(command)
+        self._check_fits(body)
+        return body
+
+    def fits(self, body: bytes) -> bool:
+        """Return whether followers can receive an entry with this body."""
+        return HEADER_SIZE + len(body) <= self.max_entry_bytes
+
+    def _check_fits(self, body: bytes) -> None:
+        """Raise InvalidArgumentError if followers cannot receive an entry with this body. Otherwise it would stay in
+        the leader's log, and nothing behind it would be committed."""
+        if not self.fits(body):
+            raise InvalidArgumentError(
+                f"An entry of {HEADER_SIZE + len(body):,} bytes is over the limit of {self.max_entry_bytes:,} bytes of "
+                "this shard: put less into one request, or raise `max_message_bytes` on all nodes."
+            )
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)

@@ -60,6 +60,7 @@ class ReplicaBuilder:
             ),
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self._opened.max_message_bytes,
+            max_entry_bytes=self._opened.max_entry_bytes,
             meter=self._node.meters,
             doubt=lambda: self._node.directory.marks(self.number).suspect(),
             monotonic_s=self._runtime.monotonic_s,

@@ -70,6 +70,8 @@ class ShardLog:
         self.configurations: list[tuple[int, ShardConfiguration]] = []
         # The setting of the same name, or less if the shard began with a smaller limit.
         self.max_message_bytes = node.settings.max_message_bytes
+        # The largest entry, header included. Also the setting, or less if the shard began with less.
+        self.max_entry_bytes = node.settings.largest_entry_bytes
         self._number = number
         self._settings = node.settings
         self._disk = node.disk
@@ -212,6 +214,7 @@ class ShardLog:
         beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
         if fixed.max_entry_bytes < settings.largest_entry_bytes:
             self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
+            self.max_entry_bytes = fixed.max_entry_bytes
             log.warning(
                 "shard %d: `max_message_bytes` is %d instead of the setting, because the shard began with it",
                 self._number,

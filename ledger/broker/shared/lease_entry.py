@@ -13,7 +13,7 @@ from ledger.state.lease_table import LeaseChange, LeaseResults
 # Changes and queues of one entry, at which a turn adds no more. One request of a member, or what one receive gets from
 # one queue, may go beyond: both are small beside MAX_LEASE_CHANGES and MAX_LEASE_QUEUES (command_checks.py).
 MAX_ENTRY_CHANGES = 12_000
-MAX_ENTRY_QUEUES = 6_000
+MAX_ENTRY_QUEUES = 3_000
 
 
 class Ticket(NamedTuple):

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from ledger.batch import copying_batch
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.produce.proposals import Committed
 from ledger.broker.timed.applied_timed import cursor_of
 from ledger.broker.timed.turn import MOST_MESSAGES, timed_queue, waiting_of
-from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches, first_that_fit
+from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches, first_that_fit, fitting_batches
 from ledger.codec import Codec
 from ledger.errors import BusyError, InvalidArgumentError, StorageFailedError
 from ledger.state.commands import SettleTimed
@@ -85,19 +87,13 @@ class WaitingCopies:
             )
         place = timed_queue(replica)
         assert place is not None, "messages wait in it"
-        await asyncio.gather(*[replica.copy(self._batch(target, *place)) for target in targets])
+        copied: list[asyncio.Future[Committed]] = []
+        for target in targets:
+            make = partial(_copying_batch, *place)
+            batches = fitting_batches(target, replica.next_offset(*place), make, replica.fits)
+            copied += [replica.copy(batch) for _, batch in batches]
+        await asyncio.gather(*copied)
         return len(units)
-
-    def _batch(self, target: TargetMessages, topic_id: int, queue: int) -> bytes:
-        return copying_batch(
-            target.messages,
-            topic_id=topic_id,
-            queue=queue,
-            first_sequence=self._replica.next_offset(topic_id, queue),
-            target_topic_id=target.topic_id,
-            target_queue=target.queue,
-            codec=Codec(target.messages.batches[0].header.codec),
-        )
 
     async def _see_all(self) -> int:
         """Let the cursor see all messages of `%TIMED`, if none of them is late. Return 1 if it does."""
@@ -112,3 +108,15 @@ class WaitingCopies:
         except InvalidArgumentError:
             return 0  # a turn of delivery has moved the cursor meanwhile
         return 1
+
+
+def _copying_batch(topic_id: int, queue: int, target: TargetMessages, first_sequence: int) -> bytes:
+    return copying_batch(
+        target.messages,
+        topic_id=topic_id,
+        queue=queue,
+        first_sequence=first_sequence,
+        target_topic_id=target.topic_id,
+        target_queue=target.queue,
+        codec=Codec(target.messages.batches[0].header.codec),
+    )

@@ -22,7 +22,7 @@ from typing import Any
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.timed.applied_timed import cursor_of
 from ledger.broker.timed.turn import Turn, moves_on, next_turn
-from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches
+from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches, fitting_batches
 from ledger.errors import (
     CorruptBatchError,
     InvalidArgumentError,
@@ -115,8 +115,8 @@ class TimedDelivery:
         for target in targets:
             if not self._exists(target):
                 undelivered += target.identities
-            elif (batch := self._batch_for(target, unreadable)) is not None:
-                batches.append((target, batch))
+            else:
+                batches += self._batches_for(target, unreadable)
         if unreadable:
             self._pass_over(unreadable)
             return  # the next turn leaves them out
@@ -126,19 +126,22 @@ class TimedDelivery:
         self.delivered += len(turn.units) - len(undelivered)
         self.dropped += len(undelivered)
 
-    def _batch_for(self, target: TargetMessages, unreadable: dict[int, int]) -> bytes | None:
-        """Return the firing batch of these messages. If there can be none, return None, and add the messages to
-        `unreadable` that are the reason."""
+    def _batches_for(self, target: TargetMessages, unreadable: dict[int, int]) -> list[tuple[TargetMessages, bytes]]:
+        """Return the firing batches of these messages: one, unless it is too large for an entry. If there can be none,
+        return none, and add the messages to `unreadable` that are the reason."""
         try:
-            return target.firing_batch(self._replica.next_offset(target.topic_id, target.queue))
+            return self._firing_batches(target, self._replica.next_offset(target.topic_id, target.queue))
         except (InvalidArgumentError, CorruptBatchError) as error:
             log.error("shard %d: waiting messages cannot be delivered: %s", self._replica.shard, error)
         for one in target.alone():
             try:
-                one.firing_batch(0)
+                self._firing_batches(one, 0)
             except (InvalidArgumentError, CorruptBatchError):
                 unreadable[one.identities[0]] = int(one.messages.times_ms[0])
-        return None
+        return []
+
+    def _firing_batches(self, target: TargetMessages, first_sequence: int) -> list[tuple[TargetMessages, bytes]]:
+        return fitting_batches(target, first_sequence, TargetMessages.firing_batch, self._replica.fits)
 
     def _exists(self, target: TargetMessages) -> bool:
         try:

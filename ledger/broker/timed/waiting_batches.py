@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ledger.batch import Batch, BatchHeader, TimedColumn, Waiting, firing_batch, timed_column
 from ledger.broker.log_batches import batch_entry_at
 from ledger.codec import Codec
-from ledger.errors import CorruptBatchError, LedgerError
+from ledger.errors import CorruptBatchError, InvalidArgumentError, LedgerError
 from store import CommitLog, Header, StoreError
 from store.index.timed_unit import Units
 
@@ -56,20 +56,19 @@ class TargetMessages:
 
     def alone(self) -> Iterator[TargetMessages]:
         """Yield each of the messages by itself."""
-        all_of = self.messages
-        for at in range(len(all_of)):
-            only = slice(at, at + 1)
-            yield TargetMessages(
-                self.topic_id,
-                self.queue,
-                Waiting(
-                    all_of.batches,
-                    all_of.sources[only],
-                    all_of.places[only],
-                    all_of.identities[only],
-                    all_of.times_ms[only],
-                ),
-            )
+        return (self._part(at, at + 1) for at in range(len(self.messages)))
+
+    def halves(self) -> tuple[TargetMessages, TargetMessages]:
+        """Return the first half of the messages, and the others."""
+        middle, end = len(self.messages) // 2, len(self.messages)
+        return self._part(0, middle), self._part(middle, end)
+
+    def _part(self, start: int, stop: int) -> TargetMessages:
+        whole, some = self.messages, slice(start, stop)
+        waiting = Waiting(
+            whole.batches, whole.sources[some], whole.places[some], whole.identities[some], whole.times_ms[some]
+        )
+        return TargetMessages(self.topic_id, self.queue, waiting)
 
     def firing_batch(self, first_sequence: int) -> bytes:
         """Return the batch that delivers the messages."""
@@ -80,6 +79,30 @@ class TargetMessages:
             first_sequence=first_sequence,
             codec=Codec(self.messages.batches[0].header.codec),
         )
+
+
+def fitting_batches(
+    target: TargetMessages,
+    first_sequence: int,
+    make: Callable[[TargetMessages, int], bytes],
+    fits: Callable[[bytes], bool],
+) -> list[tuple[TargetMessages, bytes]]:
+    """Return the batches of these messages: one, or more if one does not fit into an entry. `make` returns the batch
+    of messages whose first sequence is given. Raises InvalidArgumentError if a message is too large by itself, and the
+    errors of `make`."""
+    batch = make(target, first_sequence)
+    if fits(batch):
+        return [(target, batch)]
+    if len(target.messages) == 1:
+        raise InvalidArgumentError(
+            f"A waiting message needs a batch of {len(batch):,} bytes, which is too large for an entry of this shard: "
+            "raise `max_message_bytes` on all nodes."
+        )
+    first, others = target.halves()
+    return [
+        *fitting_batches(first, first_sequence, make, fits),
+        *fitting_batches(others, first_sequence + len(first.messages), make, fits),
+    ]
 
 
 class WaitingBatches:

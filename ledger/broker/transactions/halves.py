@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 from ledger.batch import Batch, DecidedColumn, dead_letter_batch, decided_batch
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.log_batches import batch_entry_at
-from ledger.errors import StorageFailedError
+from ledger.errors import InvalidArgumentError, StorageFailedError
 from ledger.retries import ATTEMPT, MOVED_HEADERS, ORIGIN
 from ledger.state import HalfBatch, Topic
 from ledger.state.transaction_table import HERE
@@ -55,7 +58,9 @@ def carried_out(replica: BrokerReplica, half: HalfBatch, *, decides: bool) -> by
 
 def dead_letters(replica: BrokerReplica, half: HalfBatch, to: Topic, *, decides: bool) -> bytes:
     """Return the batch that puts the messages of a half batch into the dead-letter topic `to`, with headers that say
-    where they come from. Raises the errors of `carried_out`."""
+    where they come from. If an entry has no room for all of these headers, the messages get less of them, because one
+    entry settles a half batch. Raises InvalidArgumentError if they are too large even so, and the errors of
+    `carried_out`."""
     queue = to.shards.index(replica.shard)
     shard = decision_shard(replica, half)
     source = replica.state.topics.get(half.topic_id)
@@ -65,12 +70,22 @@ def dead_letters(replica: BrokerReplica, half: HalfBatch, to: Topic, *, decides:
         (ORIGIN, f"{name}:{half.queue}:half-{half.number}".encode()),
         (TRANSACTION, str(TransactionId(half.topic_id, shard, half.transaction)).encode()),
     ]
-    return dead_letter_batch(
-        Batch(read_half(replica, half), check_crc=False),
-        DecidedColumn(half.number, half.transaction, shard, decides=decides, dead=True),
-        replaced=(*MOVED_HEADERS, TRANSACTION),
-        headers=headers,
-        topic_id=to.topic_id,
-        queue=queue,
-        first_sequence=replica.next_offset(to.topic_id, queue),
-    )
+    messages = Batch(read_half(replica, half), check_crc=False)
+    column = DecidedColumn(half.number, half.transaction, shard, decides=decides, dead=True)
+
+    def batch_with(added: Sequence[tuple[str, bytes]]) -> bytes:
+        return dead_letter_batch(
+            messages,
+            column,
+            replaced=(*MOVED_HEADERS, TRANSACTION),
+            headers=added,
+            topic_id=to.topic_id,
+            queue=queue,
+            first_sequence=replica.next_offset(to.topic_id, queue),
+        )
+
+    for added in (headers, [header for header in headers if header[0] == ORIGIN]):
+        with suppress(InvalidArgumentError):  # too large for a batch
+            if replica.fits(batch := batch_with(added)):
+                return batch
+    return batch_with(())

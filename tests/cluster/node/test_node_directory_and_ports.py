@@ -99,6 +99,8 @@ async def test_sizes_stay_as_the_shard_began(make_fleet: MakeFleet) -> None:
     refused = error_of(await larger.produce(1, sample_batch(1, [bytes(MESSAGE_LIMIT + 1)], producer_id=9)))
     assert type(refused) is MessageTooLargeError
     assert str(MESSAGE_LIMIT) in refused.message
+    began_with = larger.settings(1, max_message_bytes=MESSAGE_LIMIT).largest_entry_bytes
+    assert larger.running[1]._shards.replicas.topics.max_entry_bytes == began_with
 
 
 async def test_the_port_of_clients_in_use(make_fleet: MakeFleet) -> None:

@@ -67,6 +67,7 @@ class Node:
             applied=AppliedState(self.log, ConsumeQueues(self.disk, Path("/queues")), self.keys, timed),
             membership=Membership(2, ME, {}),
             max_message_bytes=1024,
+            max_entry_bytes=2 << 20,
             meter=nothing,
         )
         self.sent: list[Sent] = []

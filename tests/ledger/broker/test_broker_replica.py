@@ -25,6 +25,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> BrokerReplica:
         applied=AppliedState(nothing, nothing, nothing, nothing),
         membership=Membership(2, ME, {}),
         max_message_bytes=1024,
+        max_entry_bytes=2 << 20,
         meter=nothing,
         doubt=lambda: doubt,
     )

@@ -87,6 +87,7 @@ class LeasingLeader:
             ),
             membership=Membership(2, ME, {}),
             max_message_bytes=1 << 20,
+            max_entry_bytes=2 << 20,
             meter=meter,
             monotonic_s=lambda: self.steady_ms / 1000,
         )

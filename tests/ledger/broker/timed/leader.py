@@ -79,6 +79,7 @@ class Leader:
             ),
             membership=Membership(2, ME, {}),
             max_message_bytes=1 << 20,
+            max_entry_bytes=2 << 20,
             meter=meter,
         )
         self.driver = Driver(self.log)

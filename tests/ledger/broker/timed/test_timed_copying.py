@@ -55,6 +55,20 @@ async def test_what_waits_is_copied_and_delivered_once(
     assert (leader.delivered(0), leader.delivered(1)) == ([b"0", b"1", b"2"], [b"3"])
 
 
+async def test_copies_that_are_too_many_for_one_entry_are_several(
+    leader: Leader, delivery: TimedDelivery, copies: WaitingCopies
+) -> None:
+    values = [b"%d" % number + bytes(500) for number in range(40)]
+    leader.send([LATER] * 40, values=values)
+    leader.replica.max_entry_bytes = 8_000
+    position, before = leader.log.end, leader.log.last_index
+    await leader.carry_out(copies.make(position))
+    assert max(leader.log.entry(index)[0].size for index in range(before + 1, leader.log.last_index + 1)) <= 8_000
+    assert copies.is_clear(position)
+    await leader.turns(delivery, LATER)
+    assert leader.delivered() == values
+
+
 async def test_copies_are_copied_again(leader: Leader, delivery: TimedDelivery, copies: WaitingCopies) -> None:
     leader.send([LATER])
     for _ in range(3):

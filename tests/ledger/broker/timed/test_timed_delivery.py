@@ -50,6 +50,29 @@ async def test_each_target_queue_gets_one_batch(leader: Leader, delivery: TimedD
     assert leader.delivered(1) == [b"2", b"6", b"3", b"7"]
 
 
+async def test_messages_that_are_too_many_for_one_entry_are_delivered_by_several(
+    leader: Leader, delivery: TimedDelivery
+) -> None:
+    leader.send([NOW_MS] * 40, values=[b"%d" % number + bytes(500) for number in range(40)])
+    leader.replica.max_entry_bytes = 8_000
+    before = leader.log.last_index
+    assert await leader.turns(delivery, NOW_MS + 1) == 1
+    sizes = [leader.log.entry(index)[0].size for index in range(before + 1, leader.log.last_index + 1)]
+    assert len(sizes) == 5, "four batches, and the entry that moves the cursor"
+    assert max(sizes) <= 8_000
+    assert leader.delivered() == [b"%d" % number + bytes(500) for number in range(40)]
+
+
+async def test_a_message_that_is_too_large_for_an_entry_holds_up_no_other(
+    leader: Leader, delivery: TimedDelivery
+) -> None:
+    leader.send([NOW_MS] * 3, values=[b"a", bytes(9_000), b"b"])
+    leader.replica.max_entry_bytes = 8_000
+    await leader.turns(delivery, NOW_MS + 1)  # finds it
+    await leader.turns(delivery, NOW_MS + 1)
+    assert leader.delivered() == [b"a", b"b"]
+
+
 async def test_a_leader_that_does_not_know_the_time_waits(leader: Leader, delivery: TimedDelivery) -> None:
     leader.send([NOW_MS])
     leader.driver.now = None

@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from ledger.batch import Batch, BatchHeader
+from ledger.batch import Batch, BatchHeader, encode
 from ledger.batch.header import HEADER_BYTES, seal
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.transactions.copying import HalfCopies
@@ -15,14 +15,14 @@ from ledger.broker.transactions.ends import MAX_ENDS, TransactionEnd, Transactio
 from ledger.broker.transactions.listing import show
 from ledger.broker.transactions.settling import HalfSettling
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TransactionEndedError, UnknownTransactionError
-from ledger.retries import dead_letter_topic
+from ledger.retries import FROM, ORIGIN, dead_letter_topic
 from ledger.state import HalfName
 from ledger.state.commands import AddShard, ConfirmHalves, CreateTopic, DeleteTopic, RollBackHalves, SettledHalf
 from ledger.state.transaction_table import HERE
 from ledger.transactions import TransactionOutcome
 from store import EntryDraft, EntryKind
 from store.directory.vote_file import INCARNATION_BYTES
-from tests.ledger.broker.timed.leader import ORDERS
+from tests.ledger.broker.timed.leader import NOW_MS, ORDERS
 from tests.ledger.broker.transactions.half_leader import COLUMN, HALF_ID, NO_OTHER_SHARDS, HalfLeader, half_batch
 
 
@@ -204,6 +204,26 @@ async def test_dead_letters_with_a_header_name_that_is_not_utf8_are_applied() ->
     topic = leader.replica.state.topics.named(dead_letter_topic("checkout"))
     assert topic is not None
     assert leader.replica.state.next_offset(topic.topic_id, 0) == 1
+
+
+@pytest.mark.parametrize(("limit", "names"), [(1 << 20, 3), (100_000, 1), (20_000, 0)])
+async def test_dead_letters_that_are_too_large_for_an_entry_have_fewer_headers(limit: int, names: int) -> None:
+    leader = HalfLeader()
+    leader.append(CreateTopic(dead_letter_topic("checkout"), 1))
+    body = encode(
+        [b""] * 1_000, topic_id=HALF_ID, queue=0, producer_id=8, epoch=0, first_sequence=0, base_timestamp_ms=NOW_MS,
+        half=COLUMN, headers=[[(FROM, b"1:0:0")]] * 1_000 if limit < 100_000 else None,
+    )  # fmt: skip
+    leader.append(EntryDraft(EntryKind.BATCH, body, HALF_ID, 0, 0, 1_000))
+    leader.replica.max_entry_bytes = limit
+    settling = HalfSettling(leader.replica, NO_OTHER_SHARDS, lambda: 1.0)
+    assert await leader.carry_out(settling.bury(0, decides=True))
+    header, dead = leader.log.entry(leader.log.last_index)
+    assert header.size <= limit
+    headers = Batch(bytes(dead)).headers()
+    assert [len(own) for own in headers] == [names] * 1_000
+    assert FROM not in dict(headers[0])
+    assert names in (0, 3) or headers[0][0][0] == ORIGIN
 
 
 async def test_an_error_of_one_end_is_not_that_of_another() -> None:
