@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.shared.lease_ends import received_end_s
 from ledger.client.shared.share_stream import OPENING_S, ShareStream
-from ledger.errors import InternalError, LedgerError, RequestTimeoutError
+from ledger.errors import InternalError, LedgerError, PermissionDeniedError, RequestTimeoutError
 from ledger.v1 import consumer_group_pb2
 
 # A leader that does not answer a request for this time is not the leader any more, or is suspended.
@@ -44,15 +44,28 @@ class ShardLink:
     """The member's link to the leader of one shard."""
 
     def __init__(
-        self, client: ClusterClient, shard: int, opening: Callable[[int], consumer_group_pb2.ShareOpening]
+        self,
+        client: ClusterClient,
+        shard: int,
+        opening: Callable[[int], consumer_group_pb2.ShareOpening],
+        on_refused: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`opening(shard)` returns the first request of a stream."""
+        """`opening(shard)` returns the first request of a stream. `on_refused` is called if the leader says that the
+        member has no right; it calls `opening_changed` if the opening named a topic that was deleted."""
         self.shard = shard
         self._client = client
         self._opening = opening
+        self._on_refused = on_refused
         self._stream: ShareStream | None = None
+        # How often the opening has changed, and how often it had when the stream was opened.
+        self._changes = self._changes_opened = 0
         # Only one task opens the stream.
         self._lock = asyncio.Lock()
+
+    def opening_changed(self) -> None:
+        """Let the next request open another stream, because `opening` returns another opening from now on. Requests
+        without an answer are repeated on that stream."""
+        self._changes += 1
 
     async def open(self) -> None:
         """Open the stream, and repeat it until the client's request timeout. Raises LedgerError."""
@@ -128,8 +141,15 @@ class ShardLink:
         deadline, failures = loop.time() + most_s, 0
         while True:
             self._client.check_open()
+            changes = self._changes
             try:
                 return await attempt()
+            except PermissionDeniedError as error:
+                if self._on_refused is not None:
+                    await self._on_refused()
+                if self._changes == changes:
+                    raise self._client.routes.table.with_names(error) from None
+                continue
             except LedgerError as error:
                 failures += 1
                 wait_s = self._client.backoff.wait_ms(failures) / 1000
@@ -148,11 +168,16 @@ class ShardLink:
                 routes.note(self.shard, stream.address, stream.error)
                 self._stream, stream = None, None
                 address = routes.table.leader_address(self.shard)
+            if stream is not None and self._changes_opened != self._changes:
+                self._stream = None
+                await stream.close()
+                stream = None
             if stream is not None:
                 return stream
             if address is None:
                 routes.refresh_soon()
                 raise no_leader(self.shard)
+            self._changes_opened = self._changes
             stream = ShareStream(address, self._client.connections.stub(address), self._opening(self.shard))
             try:
                 async with asyncio.timeout(OPENING_S):

@@ -22,9 +22,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
-from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
+from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.assigned_queues import prepare_retries
 from ledger.client.group.push_consumer import is_async
@@ -47,7 +48,7 @@ from ledger.client.shared.shared_message import (
 from ledger.client.traced_listener import traced_listener
 from ledger.client.tracing import TracerSource, client_spans
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
-from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError, UnknownTopicError
 from ledger.hashing import tag_hash
 from ledger.shared import (
     DEFAULT_LEASE_MS,
@@ -87,6 +88,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     `receive` leases messages to this member. The program acknowledges each of them with `ack`, or gives it up for now
     with `nack`. An iteration does this by itself: it acknowledges a message when the program asks for the next one, and
     extends the lease until then.
+
+    If a topic is deleted, the consumer continues with its other topics, and it finds a topic that was created again
+    within about 30 s. If all topics are deleted, reading raises UnknownTopicError until one of the topics exists again.
 
     group                the shared group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
     bootstrap_servers    "host:port,host:port" or a list of addresses; one reachable address is enough
@@ -175,7 +179,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         )
         # By shard.
         self._links: dict[int, ShardLink] = {}
-        # Topic names by id.
+        # The names of the topics that exist, by id.
         self._topic_names: dict[int, str] = {}
         self._next_link = 0
         # Messages that arrived for a receive that wanted no more. The next receive gets them.
@@ -204,6 +208,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         await self._client.start()
         try:
             await prepare_retries(self._client, self._group)
+            for name in self._names:
+                await self._client.topic(name)
             for link in await self._current_links():
                 await link.open()
         except BaseException:
@@ -580,7 +586,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         asked_s = asyncio.get_running_loop().time()
         received = await link.receive(ask, wanted, changes)
         for batch in received.batches:
-            name = self._topic_names.get(batch.topic_id, "")
+            name = self._topic_names.get(batch.topic_id)
+            if name is None:
+                continue  # the topic was deleted meanwhile
             messages = leased_messages(link.shard, name, batch, asked_s, received.ends_s, check_crc=self._check_crcs)
             self._surplus.extend(messages)
 
@@ -648,16 +656,45 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         return await self._extend(messages, self._lease_ms)
 
     async def _current_links(self) -> list[ShardLink]:
-        """Return the links to all shards that have queues of the topics. Raises UnknownTopicError."""
-        shards: dict[int, None] = {}
-        for name in self._names:
-            topic = await self._client.topic(name)
-            self._topic_names[topic.topic_id] = name
-            shards.update(dict.fromkeys(topic.shards))
-        for shard in shards:
+        """Return the links to all shards that have queues of the topics. Raises UnknownTopicError if none of the topics
+        exists."""
+        topics = self._topics_there() or [await self._first_topic()]
+        self._know(topics)
+        shards = {shard for topic in topics for shard in topic.shards}
+        for shard in sorted(shards):
             if shard not in self._links:
-                self._links[shard] = ShardLink(self._client, shard, self._opening)
+                self._links[shard] = ShardLink(self._client, shard, self._opening, self._look_for_topics)
         return [self._links[shard] for shard in sorted(shards)]
+
+    def _topics_there(self) -> list[RoutedTopic]:
+        """Return the topics of this consumer that exist, as far as its routes know."""
+        known = self._client.routes.table.topics
+        return [known[name] for name in self._names if name in known]
+
+    async def _first_topic(self) -> RoutedTopic:
+        """Ask the leader of shard 0 for a topic that exists. Raises UnknownTopicError."""
+        for name in self._names:
+            with contextlib.suppress(UnknownTopicError):
+                return await self._client.topic(name)
+        raise no_topic(self._names[0])
+
+    def _know(self, topics: Sequence[RoutedTopic]) -> None:
+        """Open other streams if topics were deleted or created again: a stream names topics by their ids."""
+        names = {topic.topic_id: topic.name for topic in topics}
+        if names != self._topic_names:
+            self._topic_names = names
+            for link in self._links.values():
+                link.opening_changed()
+
+    async def _look_for_topics(self) -> None:
+        """Ask the leader of shard 0 which topics exist. In a secured cluster no member has a right on the id of a
+        deleted topic, so the leader of a shard refuses a stream that names it."""
+        with contextlib.suppress(LedgerError):
+            for name in self._names:
+                with contextlib.suppress(UnknownTopicError):
+                    await self._client.topic(name, newest=True)
+        if topics := self._topics_there():
+            self._know(topics)
 
     def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
         return consumer_group_pb2.ShareOpening(

@@ -11,7 +11,7 @@ import pytest
 
 from ledger.client.records import TopicDescription
 from ledger.errors import InvalidTopicNameError, UnknownTopicError
-from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncSharedConsumer, Message
 from tests.cluster.cli.command import run
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.led_shards import leaders
@@ -151,6 +151,40 @@ async def test_consumers_of_only_that_topic_are_told_and_go_on_when_it_comes_aga
             for consumer in consumers:
                 (message,) = await read_when_there(consumer)
                 assert (message.value, message.offset) == (b"new", 0)
+
+
+async def test_a_shared_consumer_goes_on_with_its_other_topics_and_with_one_that_comes_again(fleet: Fleet) -> None:
+    async with AsyncAdmin(fleet.bootstrap) as admin, AsyncProducer(fleet.bootstrap) as producer:
+        for topic in ("gone", "kept"):
+            await admin.create_topic(topic, QUEUES)
+            await producer.send(topic, b"first of " + topic.encode())
+        await admin.create_consumer_group("sharers", mode="shared")
+        async with AsyncSharedConsumer("gone", "kept", group="sharers", bootstrap_servers=fleet.bootstrap) as member:
+
+            async def next_value() -> bytes:
+                async with asyncio.timeout(20):
+                    while not (received := await member.receive(1, max_wait_ms=300)):
+                        pass
+                (message,) = received
+                assert await member.ack(message) == 1
+                return message.value
+
+            assert {await next_value(), await next_value()} == {b"first of gone", b"first of kept"}
+            await producer.send("kept", b"in hand")
+            in_hand = await member.receive()
+            await admin.delete_topic("gone")
+            await until(lambda: "gone" not in member._client.routes.table.topics, "the consumer knows of the deletion")
+            await producer.send("kept", b"second of kept")
+            assert await next_value() == b"second of kept"
+            assert await member.ack(in_hand) == 1, "the lease ended with the stream"
+            await admin.create_topic("gone", 1)
+            await eventually(lambda: sends(producer, "gone", b"from the new topic"), "the producer knows the new topic")
+            assert await next_value() == b"from the new topic"
+            for topic in ("gone", "kept"):
+                await admin.delete_topic(topic)
+            await until(lambda: not member._topics_there(), "the consumer knows of the deletions")
+            with pytest.raises(UnknownTopicError, match='no topic "gone"'):
+                await member.receive()
 
 
 async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Fleet) -> None:
