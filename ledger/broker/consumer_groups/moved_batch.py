@@ -10,6 +10,8 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import Topic
+from store import RangeDamagedError
+from store.log.entry import EntryFlawError
 
 # The producer id of batches that the broker itself makes. No other producer has it.
 BROKER = 0
@@ -71,7 +73,12 @@ def _message(replica: BrokerReplica, wanted: MessageMove) -> Batch:
         sentence = f"queue {wanted.queue} has no message {wanted.offset} yet"
         raise out_of_range(sentence, wanted.offset, units.first_offset, end)
     unit = units.read(wanted.offset, 1)
-    header, body = replica.log.reading.entry_at(int(unit["position"][0]), int(unit["size"][0]))
+    try:
+        header, body = replica.log.reading.entry_at(int(unit["position"][0]), int(unit["size"][0]))
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise StorageFailedError(
+            f"message {wanted.offset} of queue {wanted.queue} cannot be read on this node: {damage}"
+        ) from damage
     batch, at = Batch(bytes(body)), wanted.offset - header.base_offset
     if not 0 <= at < len(batch):
         raise StorageFailedError(

@@ -16,7 +16,7 @@ from ledger.broker.fetch.queue_sizes import about_bytes
 from ledger.broker.replicas import Replicas
 from ledger.errors import StorageFailedError
 from ledger.state import Topic
-from store import ConsumeQueue, RangeDamagedError
+from store import RangeDamagedError
 from store.index.time_index import offset_at, position_at
 from store.log.entry import EntryFlawError
 
@@ -87,14 +87,8 @@ async def shard_offsets(
         units = replica.queues.get(topic.topic_id, queue)
         first, end = units.first_offset, replica.state.next_offset(topic.topic_id, queue)
         at = None if time_ms is None else offset_at(units, position)
-        found.append(OffsetsAnswer(queue, first, end, at, _size(replica, units) if sizes else 0))
+        size = about_bytes(replica.log, units, first, units.end_offset) if sizes else 0
+        found.append(OffsetsAnswer(queue, first, end, at, size))
         if (sizes or time_ms is not None) and number % QUEUES_AT_ONCE == 0:
             await asyncio.sleep(0)
     return found
-
-
-def _size(replica: BrokerReplica, units: ConsumeQueue) -> int:
-    try:
-        return about_bytes(replica.log, units, units.first_offset, units.end_offset)
-    except (RangeDamagedError, EntryFlawError) as damage:
-        raise StorageFailedError(f"this node cannot read its log for the sizes of queues: {damage}") from damage

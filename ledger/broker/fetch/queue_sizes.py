@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from store import CommitLog, ConsumeQueue
+from ledger.errors import StorageFailedError
+from store import CommitLog, ConsumeQueue, RangeDamagedError
 from store.index.consume_queue import Units
+from store.log.entry import EntryFlawError
 
 WINDOWS = 16
 WINDOW_MESSAGES = 32
@@ -18,7 +20,7 @@ WINDOW_MESSAGES = 32
 
 def about_bytes(commit_log: CommitLog, units: ConsumeQueue, first: int, end: int) -> int:
     """Return about how many bytes the messages with the offsets first..end - 1 take in the log, with the headers of
-    their batches. Raises StoreError, and EntryFlawError if an entry is damaged."""
+    their batches. Raises StorageFailedError if an entry is damaged, and StoreError."""
     count = end - first
     if count <= 0:
         return 0
@@ -35,7 +37,12 @@ def _sum(commit_log: CommitLog, units: ConsumeQueue, offset: int, count: int) ->
 
 
 def shares(commit_log: CommitLog, units: Units) -> NDArray[np.float64]:
-    """Return for each of these units about how many bytes its message takes. Raises StoreError."""
+    """Return for each of these units about how many bytes its message takes. Raises StorageFailedError if an entry is
+    damaged, and StoreError."""
     positions, sources = np.unique(units["position"], return_inverse=True)
-    counts = np.array([max(1, commit_log.reading.header_at(int(position)).count) for position in positions.tolist()])
+    try:
+        headers = [commit_log.reading.header_at(int(position)) for position in positions.tolist()]
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise StorageFailedError(f"this node cannot read its log for the sizes of messages: {damage}") from damage
+    counts = np.array([max(1, header.count) for header in headers])
     return np.asarray(units["size"] / counts[sources], np.float64)

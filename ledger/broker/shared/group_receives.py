@@ -265,7 +265,7 @@ class GroupReceives:
     def _take(self, queue: TopicQueueId, most: int, budget: ByteBudget) -> list[Chosen]:
         try:
             return self._choices[queue].take(most, budget)
-        except StoreError as error:
+        except (LedgerError, StoreError) as error:
             log.error("shard %d: queue %d cannot be read on this node: %s", self._replica.shard, queue.queue, error)
             return []
 

@@ -71,7 +71,7 @@ class LeasingLeader:
     """A leader with the topic `orders`, and the shared group `work`."""
 
     def __init__(self, *, by_key: bool = False, max_attempts: int = 16, queues: int = 2) -> None:
-        disk = MemoryDisk()
+        self.disk = disk = MemoryDisk()
         self.now_ms = NOW_MS
         self.steady_ms = 5_000.0
         self.applied = 0
@@ -112,6 +112,11 @@ class LeasingLeader:
         draft = entry if isinstance(entry, EntryDraft) else EntryDraft(EntryKind.COMMAND, encode_command(entry))
         self.log.append([draft], term=1, commit=0, now_ms=self.now_ms)
         self.apply_all()
+
+    def spoil(self, queue: TopicQueueId, offset: int) -> None:
+        """Change one bit at the begin of the entry of this message on the disk, or change it back."""
+        (first,) = self.disk.list(Path("/log"))
+        self.disk.flip(Path("/log") / first, int(self.replica.queues.get(*queue).read(offset, 1)["position"][0]))
 
     def entries(self) -> Iterator[tuple[Header, memoryview]]:
         """Yield the applied batches."""

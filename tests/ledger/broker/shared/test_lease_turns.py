@@ -10,7 +10,7 @@ import pytest
 
 from ledger.batch import Batch
 from ledger.batch.columns import BinaryColumn
-from ledger.broker.consumer_groups.moved_batch import MessageMove
+from ledger.broker.consumer_groups.moved_batch import MessageMove, moved_batch
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared import group_receives, lease_entry, lease_turns, stored_batches
 from ledger.errors import (
@@ -20,13 +20,14 @@ from ledger.errors import (
     GroupNotEmptyError,
     InvalidArgumentError,
     NoLeaderError,
+    StorageFailedError,
 )
 from ledger.state import TopicQueueId
 from ledger.state.commands import CreateConsumerGroup, DeleteTopic, ForgetConsumerGroup, ResetOffset, ResetOffsets
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind
 from ledger.state.lease_window import MAX_WINDOW
-from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, Got, LeasingLeader, messages_of
+from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, QUEUE, Got, LeasingLeader, messages_of
 
 
 def offsets(messages: list[Got]) -> list[int]:
@@ -569,6 +570,40 @@ async def test_a_move_reads_no_other_messages_of_the_batch(monkeypatch: pytest.M
     assert max(read) <= 4, "no column of the stored batch is read, and the copy has one message with four headers"
     (batch,) = [Batch(body) for header, body in leader.entries() if header.topic_id == DEAD]
     assert (batch.keys(), batch.tags(), batch.headers()[0][0]) == ([b"k0"], ["t"], ("a", b"0"))
+
+
+async def test_a_damaged_entry_holds_up_only_its_queue() -> None:
+    leader = LeasingLeader()
+    leader.send(2)
+    leader.send(1, queue=1)
+    leader.spoil(QUEUE, 0)
+    member = leader.member()
+    (got,) = await member.receive(wait_s=0)
+    assert got.queue == TopicQueueId(ORDERS, 1)
+    await member.ack(got)
+    assert await member.receive(wait_s=0) == []
+    leader.spoil(QUEUE, 0)  # scrub repair
+    assert offsets(await member.receive(wait_s=0)) == [0, 1]
+
+
+async def test_a_damaged_message_is_moved_after_its_repair() -> None:
+    leader = LeasingLeader(max_attempts=1)
+    leader.send(1)
+    member = leader.member()
+    (got,) = await member.receive(lease_ms=1_000)
+    leader.spoil(QUEUE, 0)
+    wanted = MessageMove(GROUP, *QUEUE, 0, got.resets, got.offset, 1, give_up=True)
+    with pytest.raises(StorageFailedError, match="message 0 of queue 0 cannot be read on this node"):
+        moved_batch(leader.replica, wanted)
+    leader.pass_ms(1_000)
+    member.ask(wait_s=0)
+    await leader.turn()
+    assert leader.turns.moved == {}
+    leader.spoil(QUEUE, 0)
+    leader.pass_ms(1_000)
+    member.ask(wait_s=0)
+    await leader.turn()
+    assert leader.turns.moved == {GROUP: 1}
 
 
 async def test_a_change_of_a_deleted_group_does_not_let_the_new_group_begin() -> None:
