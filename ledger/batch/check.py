@@ -135,7 +135,7 @@ def _check_text(what: str, column: BinaryColumn) -> None:
     """Raise InvalidArgumentError if a string of the column is not UTF-8, because consumers would stop at it."""
     if column.data.tobytes().isascii():
         return
-    for text in column.strings():
+    for text in set(column.strings()):
         try:
             text.decode()
         except UnicodeDecodeError:
