@@ -16,6 +16,7 @@ have their own directory.
     <path>/shard-0/vote          term, vote, incarnation
     <path>/shard-0/clean         exists only between an orderly stop and the next start
     <path>/shard-0/boot          the run of the machine in which the shard was last written
+    <path>/shard-0/distrusted    the same, after a failed sync and until the next start
     <path>/shard-0/suspect       exists only while the node may lack entries it acknowledged
     <path>/shard-0/repair        exists only during a startup repair of its log
     <path>/shard-0/discarding    exists only while the files of a removed replica are deleted (see discarding.py)

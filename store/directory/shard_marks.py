@@ -2,6 +2,7 @@
 
     <shard>/clean      exists only between an orderly stop and the next start (clean_mark.py)
     <shard>/boot       the run of the machine in which the shard was last written (boot.py)
+    <shard>/distrusted the same, after a failed sync and until the next start
     <shard>/suspect    exists only while the node may lack entries it acknowledged (suspect.py)
     <shard>/repair     exists only during a startup repair of the shard's log (store/repair/repair_mark.py)
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from store.directory.boot import decode_boot_record, encode_boot_record
+from store.directory.boot import BootRecord
 from store.directory.clean_mark import CleanMark
 from store.directory.suspect import Suspect
 from store.disk.disk import Disk, read_file, replace_file
@@ -34,6 +35,7 @@ class ShardMarks:
         self._reserve = reserve
         self._clean_path = directory / "clean"
         self._boot_path = directory / "boot"
+        self._distrusted_path = directory / "distrusted"
         self._suspect_path = directory / "suspect"
         self._repair_path = directory / "repair"
 
@@ -58,25 +60,37 @@ class ShardMarks:
         same value."""
         if self._disk.exists(self._clean_path):
             return False
-        recorded = self._read_mark(self._boot_path, decode_boot_record, "boot record")
+        recorded = self._read_mark(self._boot_path, BootRecord.decode, "boot record")
         if recorded is None:
             log_directory = self._directory / "log"
             return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
-        return boot_id == "" or boot_id != recorded
+        return boot_id == "" or boot_id != recorded.boot_id
 
-    def record_boot(self, boot_id: str) -> None:
-        """Record the boot id durably, after the log was flushed and before the first write. If the process ends
-        without an orderly stop after this call, the next start treats the stop as a kill. If `boot_id` is empty,
-        the next start treats the stop as a crash, because staged writes are lost with the process."""
-        path = self._boot_path
-        if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
-            self._reserve.replace_file(path, encode_boot_record(boot_id))
+    def last_flush(self) -> str:
+        """Return the setting `flush` ("async" or "sync") of the run that last wrote to this shard, or "async" if it
+        is not known. Call this method before `record_boot`."""
+        for path in (self._boot_path, self._distrusted_path):
+            if (record := self._read_mark(path, BootRecord.decode, "boot record")) is not None:
+                return record.flush
+        return "async"
+
+    def record_boot(self, boot_id: str, flush: str) -> None:
+        """Record the boot id and the setting `flush` durably, after the log was flushed and before the first write.
+        If the process ends without an orderly stop after this call, the next start treats the stop as a kill. If
+        `boot_id` is empty, the next start treats the stop as a crash, because staged writes are lost with the
+        process."""
+        path, record = self._boot_path, BootRecord(boot_id, flush)
+        if self._read_mark(path, BootRecord.decode, "boot record") != record:
+            self._reserve.replace_file(path, record.encode())
+        self._remove_mark(self._distrusted_path)
 
     def distrust_page_cache(self) -> None:
-        """Remove the boot record durably, after a failed sync. After a failed sync, the page cache may show bytes
-        as clean that never reached the disk, so the next start must treat the stop as a crash. The removal of the
-        boot record works on a full disk, because no file is written."""
-        self._remove_mark(self._boot_path)
+        """Rename the boot record durably, after a failed sync. After a failed sync, the page cache may show bytes as
+        clean that never reached the disk, so the next start must treat the stop as a crash. The renaming works on a
+        full disk, because no file is written. It keeps the setting `flush` for `last_flush`."""
+        if self._disk.exists(self._boot_path):
+            self._disk.rename(self._boot_path, self._distrusted_path)
+            self._disk.sync_directory(self._directory)
 
     def mark_suspect(self, suspect: Suspect) -> Suspect:
         """Write the suspect mark durably. Return the written mark: the new mark joined with an earlier suspect

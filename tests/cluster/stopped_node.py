@@ -41,7 +41,7 @@ class StoppedNode:
         directory = NodeDirectory.open(disk, path, cluster="test", node=1)
         VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
         directory.snapshots(0)
-        directory.marks(0).record_boot("a-boot")
+        directory.marks(0).record_boot("a-boot", "async")
         node = StoppedNode(path)
         log = CommitLog.open(disk, node.log, LogSettings(segment_bytes=SEGMENT))
         log.append([EntryDraft(EntryKind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)

@@ -31,7 +31,7 @@ from ledger.errors import (
     UnknownNodeError,
 )
 from ledgermq import AsyncAdmin, Members
-from store.directory.boot import encode_boot_record
+from store.directory.boot import BootRecord
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.scrape import not_ready, scrape
 from tests.cluster.waiter import eventually, until
@@ -286,7 +286,7 @@ async def test_what_a_suspect_lost_is_given_up_only_by_an_operator(three: DevClu
     suspect = three.node(2)
     shard = suspect.data / "shard-0"
     (shard / "clean").unlink()
-    (shard / "boot").write_bytes(encode_boot_record("another run of this machine"))
+    (shard / "boot").write_bytes(BootRecord("another run of this machine", "async").encode())
     for node in (1, 2):
         three.node(node).spawn()
     try:

@@ -139,7 +139,8 @@ class ShardLog:
             if repair is not None:
                 self._end_repair(repair, is_as_stopped=clean is not None)
             self.snapshots.finish_reset()
-            directory.marks(number).record_boot(boot_id if self._settings.write != "staged" else "")
+            surviving = boot_id if self._settings.write != "staged" else ""
+            directory.marks(number).record_boot(surviving, self._settings.flush)
             # The clean mark is removed last: after a kill before this line, the log is still as the mark says.
             directory.marks(number).remove_clean_mark()
         except BaseException:
@@ -164,10 +165,11 @@ class ShardLog:
         """Mark this node as a suspect if entries may be missing. Entries may be missing after a crash of the machine,
         or after a kill of a node that stages its writes.
 
-        In `sync` mode no acknowledged entry is missing, unless the log is torn before the end of its last flush. If
-        the log is torn before the end of its last flush, `end.reason` says so. In `async` mode the last entries may
-        be missing without a trace."""
-        if self._settings.flush == "sync" and not end.reason:
+        If the last run had the setting `flush = sync`, no acknowledged entry is missing, unless the log is torn
+        before the end of its last flush. If the log is torn before the end of its last flush, `end.reason` says so.
+        If the last run had `flush = async`, the last entries may be missing without a trace."""
+        flush = self._directory.marks(self._number).last_flush()
+        if flush == "sync" and not end.reason:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
         found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)

@@ -12,13 +12,14 @@ from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.sources.errors import SourceError
 from ledger.validation.sources.replica import LogReplica
 from store import CleanMark, Flaw, PosixReadOnlyDisk, RepairMark, StoreError, Suspect
-from store.directory.boot import decode_boot_record
+from store.directory.boot import BootRecord
 from store.directory.vote_file import examined
 from store.disk.disk import read_file
 
 _MARKS: tuple[tuple[str, str, Callable[[bytes], object]], ...] = (
     ("clean", "clean mark", CleanMark.decode),
-    ("boot", "boot record", decode_boot_record),
+    ("boot", "boot record", BootRecord.decode),
+    ("distrusted", "boot record", BootRecord.decode),
     ("suspect", "suspect mark", Suspect.decode),
     ("repair", "repair mark", RepairMark.decode),
 )

@@ -87,7 +87,7 @@ class Writer:
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
         VoteFile.open(disk, self.directory.vote_path(self.shard), new_incarnation=bytes(range(16))).close()
         self.snapshots = self.directory.snapshots(self.shard)
-        self.directory.marks(self.shard).record_boot("a-boot")
+        self.directory.marks(self.shard).record_boot("a-boot", "async")
         shard = self.directory.shard_directory(self.shard)
         self.log = CommitLog.open(disk, shard / "log", LogSettings(segment_bytes=self.segment_bytes))
         self.queues = ConsumeQueues(disk, shard / "queues")

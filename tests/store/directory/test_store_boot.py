@@ -49,7 +49,7 @@ def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int 
         LogCallbacks(before_cut=mark),
     )
     log.sync()
-    directory.marks(0).record_boot(boot_id)
+    directory.marks(0).record_boot(boot_id, "async")
     directory.marks(0).remove_clean_mark()
     return log
 
@@ -165,7 +165,15 @@ class TestSuspectMark:
 
     @pytest.mark.parametrize("name", ["suspect", "boot"])
     @pytest.mark.parametrize(
-        "content", [b"", b"{}", b"null", b'{"reason": 1, "since_ms": 1, "last_index": 1}', b"\xff"]
+        "content",
+        [
+            b"",
+            b"{}",
+            b"null",
+            b'{"reason": 1, "since_ms": 1, "last_index": 1}',
+            b'{"boot_id": "a", "flush": 1}',
+            b"\xff",
+        ],
     )
     def test_or_a_record_that_cannot_be_read_is_damage(self, disk: MemoryDisk, name: str, content: bytes) -> None:
         directory = opened(disk)

@@ -33,9 +33,9 @@ PLACES = (
     Place("recovery: nothing acknowledged can be lost in sync mode", f"{SHARD_LOG}._remember_loss", "return",
           stack=50),
     Place("recovery: the node becomes a suspect in async mode", f"{SHARD_LOG}._remember_loss", "found = Suspect(",
-          "self._settings.flush != 'sync'", stack=200),
+          "flush != 'sync'", stack=200),
     Place("recovery: the node becomes a suspect in sync mode", f"{SHARD_LOG}._remember_loss", "found = Suspect(",
-          "self._settings.flush == 'sync'", stack=200),
+          "flush == 'sync'", stack=200),
     Place("recovery: a suspect becomes a suspect again", "store.directory.shard_marks:ShardMarks.mark_suspect",
           "mark = suspect if", "before is not None", stack=500),
 
