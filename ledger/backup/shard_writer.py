@@ -28,7 +28,6 @@ from store import (
     PreviousRun,
     Snapshot,
     Vote,
-    VoteFile,
 )
 
 
@@ -41,7 +40,7 @@ class ShardWriter:
         self.incarnation = secrets.token_bytes(INCARNATION_BYTES)
         self._directory = directory
         self._shard = shard
-        self._votes = VoteFile.open(disk, directory.vote_path(shard), new_incarnation=self.incarnation)
+        self._votes = directory.votes(shard, new_incarnation=self.incarnation)
         snapshots = directory.snapshots(shard)
         if snapshot is not None:
             snapshots.begin_reset(snapshot)

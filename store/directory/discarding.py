@@ -52,9 +52,11 @@ class DiscardMarks:
         if not self.is_under_way:
             replace_file(disk, self._discarding, b"")
         for root in filter(disk.exists, self._roots):
-            for path in [*self._files(root)]:
-                if path != self._discarding:
-                    disk.unlink(path)
+            paths = [path for path in self._files(root) if path != self._discarding]
+            for path in paths:
+                disk.unlink(path)
+            for directory in dict.fromkeys(path.parent for path in paths):
+                disk.sync_directory(directory)
         disk.rename(self._discarding, self._discarded)
         disk.sync_directory(self._roots[0])
 

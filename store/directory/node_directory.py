@@ -46,6 +46,7 @@ from pathlib import Path
 from store.directory.discarding import DiscardMarks, is_discarded
 from store.directory.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
 from store.directory.shard_marks import ShardMarks
+from store.directory.vote_file import VoteFile
 from store.disk.disk import Disk, Lock, read_file, replace_file
 from store.disk.reserve import Reserve
 from store.errors import DamagedError, DirectoryUpgradeError, StoreError, WrongDirectoryError
@@ -121,6 +122,22 @@ class NodeDirectory:
 
     def vote_path(self, shard: int) -> Path:
         return self.shard_directory(shard) / "vote"
+
+    def votes(self, shard: int, *, new_incarnation: bytes) -> VoteFile:
+        """Open the vote file of the shard. If the shard has no files yet, make the vote file first, with
+        `new_incarnation`. Raise `DamagedError` if the vote file is damaged, or if it is missing although the shard has
+        other files. With a new vote file, the node would have forgotten its vote, and no member would know its new
+        incarnation."""
+        path = self.vote_path(shard)
+        if not self._disk.exists(path) and self._holds_replica(path.parent):
+            raise DamagedError(path, 0, "the vote file is missing, and without it the node might vote twice in a term")
+        return VoteFile.open(self._disk, path, new_incarnation=new_incarnation)
+
+    def _holds_replica(self, shard: Path) -> bool:
+        log_directory = shard / "log"
+        if self._disk.exists(log_directory) and self._disk.list(log_directory):
+            return True
+        return any(self._disk.exists(shard / name) for name in ("snapshot", "boot", "clean"))
 
     def snapshots(self, shard: int) -> Snapshots:
         """Return the snapshots of the shard. Raise `DamagedError` if the snapshot at the log start cannot be read."""

@@ -22,7 +22,8 @@ slot is still blank or already whole. If a slot is blank, its vote was never sen
 returned. A start must not ignore a damaged slot, because the damaged slot may hold the newest vote. If the start is
 refused, the cluster lacks one node. If the start used the older vote, the node could vote twice in a term.
 
-If the vote file were missing, the node would have forgotten its vote. For this reason, a new vote file is first
+If the vote file were missing, the node would have forgotten its vote. For this reason, the vote file is the first file
+of a shard, and `NodeDirectory.votes` refuses a shard that has other files and no vote file. A new vote file is first
 written under another name, then synced, and then renamed. If the process was killed during a save, or the sync of a
 save failed, the vote may be in the page cache only. For this reason, each start writes the vote again in the same
 slot, and syncs the slot, before the node uses the vote.

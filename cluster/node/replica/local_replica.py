@@ -43,7 +43,7 @@ from ledger.broker.transactions.other_shards import OtherShards
 from ledger.broker.transactions.shard_transactions import ShardTransactions
 from raft.configuration_entry import ShardConfiguration
 from raft.v1 import raft_pb2
-from store import CommitLog, Snapshot, Suspect, Vote, VoteFile
+from store import CommitLog, Snapshot, Suspect, Vote
 from store.directory.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("ledgermq.node.shard")
@@ -96,7 +96,7 @@ class LocalReplica:
         self._tasks: list[asyncio.Task[None]] = []
         self._stall = Stall(node.settings.busy_ms, node.runtime.monotonic_ms)
         incarnation = node.runtime.chance.randbytes(INCARNATION_BYTES)
-        self._votes = VoteFile.open(node.disk, node.directory.vote_path(number), new_incarnation=incarnation)
+        self._votes = node.directory.votes(number, new_incarnation=incarnation)
         self._formation = ShardFormation(number, node.settings, node.runtime, self._votes)
         try:
             self._opening = Opening(number, node, self._appended)

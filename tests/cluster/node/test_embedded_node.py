@@ -183,6 +183,15 @@ async def test_a_failed_start_leaves_no_file_open(
         await producer.send("orders", b"1")
 
 
+async def test_a_node_that_may_have_forgotten_its_vote_does_not_start(tmp_path: Path) -> None:
+    async with EmbeddedNode(tmp_path) as node:
+        await create_topic(node)
+    (tmp_path / "shard-0" / "vote").unlink()
+    for _ in range(2):
+        with pytest.raises(EmbeddedNodeError, match="the vote file is missing"):
+            await EmbeddedNode(tmp_path).start()
+
+
 async def test_a_damaged_shard_leaves_no_file_of_another_shard_open(tmp_path: Path) -> None:
     async with EmbeddedNode(tmp_path, settings={"shards": 2}) as node:
         await create_topic(node, queues=2)

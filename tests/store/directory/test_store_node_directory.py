@@ -91,6 +91,22 @@ def test_parts_lie_under_their_shard(place: tuple[Disk, Path]) -> None:
     assert directory.vote_path(2) == path / "shard-2" / "vote"
 
 
+@pytest.mark.parametrize("name", ["log/00000000000000000000", "snapshot", "boot", "clean"])
+def test_a_missing_vote_file_beside_other_files_is_damage(place: tuple[Disk, Path], name: str) -> None:
+    directory = opened(place)
+    disk, _ = place
+    path = directory.shard_directory(2) / name
+    disk.make_directory(path.parent)
+    disk.make_directory(directory.log_directory(2))
+    directory.votes(2, new_incarnation=bytes(16)).close()
+    disk.create(path, 8).close()
+    directory.votes(2, new_incarnation=bytes(16)).close()
+    disk.unlink(directory.vote_path(2))
+    with pytest.raises(DamagedError, match=r"the vote file is missing.*add the node to its cluster again"):
+        directory.votes(2, new_incarnation=bytes(16))
+    assert not disk.exists(directory.vote_path(2))
+
+
 def test_a_second_opening_is_refused_until_the_first_is_closed(place: tuple[Disk, Path]) -> None:
     first = opened(place)
     with pytest.raises(DirectoryInUseError, match="node-1 is locked by"):
