@@ -121,7 +121,7 @@ async def test_count_ends_it(way: Way) -> None:
 async def test_seconds_end_it_and_the_warm_up_does_not_count(way: Way) -> None:
     sent = await run(load(way=way, seconds=0.1, warm_up_s=0.1, rate=10_000, in_flight=5))
     assert 500 <= sent.records <= 1_001
-    assert sent.total >= sent.records + 500
+    assert sent.total >= sent.records + 100, "a busy machine makes fewer than the 1,000 of the warm-up"
     found = sent.latencies.summary()
     assert found is not None
     assert found.count == sent.records
