@@ -217,7 +217,10 @@ def test_no_order_of_words_ends_in_another_error(text: str) -> None:
 )
 def test_hostile_texts_take_no_time(text: str) -> None:
     parse_filter("a = 1")  # the parser is made once
-    begun_s = time.process_time()
-    with contextlib.suppress(InvalidArgumentError):
-        parse_filter(text)
-    assert time.process_time() - begun_s < 0.25
+    spent_s = []
+    for _ in range(3):  # a garbage collection of all that other tests left can take seconds
+        begun_s = time.thread_time()
+        with contextlib.suppress(InvalidArgumentError):
+            parse_filter(text)
+        spent_s.append(time.thread_time() - begun_s)
+    assert min(spent_s) < 0.25
