@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ledgermq import AsyncAdmin
 from tests.rocketmq.go_program import running_go
-from tests.rocketmq.programs import LANGUAGES, Told, missing, running
+from tests.rocketmq.programs import LANGUAGES, ProgramError, Told, missing, running
 from tests.rocketmq.secured import GROUPS, TOPIC
 
 # How many messages a producer sends before it looks whether the disturbances are over.
@@ -59,8 +59,19 @@ class Shop:
         begins_alone = is_alone or self.name in ("node", "rust")
         connection["endpoints"] = addresses[0] if begins_alone else ";".join(addresses)
         consumer = {"subscriptions": {TOPIC: {}}, "group": group_of(self.name), **connection}
-        await self.program.call("producer", name="producer", topics=[TOPIC], **connection)
-        await self.program.call("push" if "push" in self.can else "simple", name="consumer", **consumer)
+        await self._started("producer", name="producer", topics=[TOPIC], **connection)
+        await self._started("push" if "push" in self.can else "simple", name="consumer", **consumer)
+
+    async def _started(self, do: str, **fields: Any) -> None:
+        """Start a client. Python's client gives up if it has no settings after 10 s, and all clients start at the same
+        time here. So on a busy machine a start is tried again. No node is killed yet."""
+        for tries_left in (2, 1, 0):
+            try:
+                await self.program.call(do, **fields)
+                return
+            except ProgramError:
+                if not tries_left:
+                    raise
 
     async def send_until(self, stop: asyncio.Event) -> None:
         turn = 0
