@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from google.protobuf.message import DecodeError
 
-from raft.core import Configuration
+from raft.core import Configuration, RaftSettings
 from raft.v1 import raft_pb2
 
 INCARNATION_BYTES = 16
@@ -49,11 +49,10 @@ class ShardConfiguration:
         """Return the configuration as the core of a member uses it: the node ids of voters and learners."""
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
 
-    def core_of(self, node: int, incarnation: bytes) -> Configuration:
-        """Return the configuration as the core of the node `node` uses it, which has this incarnation. Without an
-        incarnation, the number alone counts."""
-        member = self.members.get(node)
-        is_own = member is None or not incarnation or member.incarnation == incarnation
+    def core_of(self, server: RaftSettings) -> Configuration:
+        """Return the configuration as the core of the server with these settings uses it."""
+        member = self.members.get(server.node)
+        is_own = member is None or server.incarnation in (b"", member.incarnation)
         return replace(self.core, is_own=is_own)
 
     @property

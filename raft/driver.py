@@ -99,7 +99,7 @@ class Driver:
         self._runtime = runtime
         self._proposals = WaitingProposals()
         self._reads = WaitingReads()
-        self._received = ReceivedRange(raft, log, runtime.incarnation)
+        self._received = ReceivedRange(raft, log)
         self._forks = Forks(raft, log)
         self.clock = ClusterClock(raft.node, runtime.now_ms, runtime.steady_ms)
         # When this replica wrote, held, committed and applied its last entries.
@@ -121,9 +121,7 @@ class Driver:
             disk=disk,
             proposals=self._proposals,
         )
-        self._installation = SnapshotInstallation(
-            raft, log, self.log_start, machine, self._applier, runtime.incarnation
-        )
+        self._installation = SnapshotInstallation(raft, log, self.log_start, machine, self._applier)
         self._bulk = BulkSender(log, self.log_start, transport)
         self._turn_scheduled = False
         # In this turn, entries were applied when an acknowledgement arrived.

@@ -40,8 +40,5 @@ class DriverRuntime:
     stalled: Callable[[], str] = lambda: ""
     # Returns whether nothing ran on this node for longer than an election takes. The driver asks before each event.
     was_held_up: Callable[[], bool] = lambda: False
-    # The incarnation of this replica, by which it tells itself from an earlier member with its number. Without one, the
-    # number alone counts.
-    incarnation: bytes = b""
     # Of how many group writes and commits the driver remembers the times.
     remembered_writes: int = REMEMBERED_WRITES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from raft.configuration_entry import decode_configuration
-from raft.core import Configuration, TermRun
+from raft.core import Configuration, RaftSettings, TermRun
 from store import EntryKind, Header, Readable
 
 
@@ -25,9 +25,9 @@ def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
 
 
 def configurations(
-    headers: Sequence[Header], data: Readable, node: int = 0, incarnation: bytes = b""
+    headers: Sequence[Header], data: Readable, server: RaftSettings
 ) -> tuple[tuple[int, Configuration], ...]:
-    """Return the configurations in the range as (index, configuration), for the core of the node with this incarnation.
+    """Return the configurations in the range as (index, configuration), for the core of the server with these settings.
 
     The core uses a configuration as soon as its entry is appended."""
     start = headers[0].position
@@ -36,5 +36,5 @@ def configurations(
         if header.kind == EntryKind.CONFIGURATION:
             at = header.position - start + header.size - header.body_bytes
             configuration = decode_configuration(bytes(data[at : at + header.body_bytes]))
-            found.append((header.index, configuration.core_of(node, incarnation)))
+            found.append((header.index, configuration.core_of(server)))
     return tuple(found)

@@ -13,13 +13,11 @@ class ReceivedRange:
     """`ReceivedRange` checks each received byte range against the log, and keeps the range until the core has
     accepted or rejected it."""
 
-    def __init__(self, raft: Raft, log: Log, incarnation: bytes = b"") -> None:
-        """`incarnation` is that of this replica."""
+    def __init__(self, raft: Raft, log: Log) -> None:
         self.data: Readable = b""
         self.headers: list[Header] = []
         self._raft = raft
         self._log = log
-        self._incarnation = incarnation
 
     def take(self, append: Append, entries: Readable) -> Append:
         """Return the Append with the terms and configurations that its entries contain.
@@ -35,7 +33,7 @@ class ReceivedRange:
             return append  # the core refuses it without looking at the entries
         headers = self._log.examine(entries, append.prev_index)
         try:
-            configured = configurations(headers, entries, self._raft.node, self._incarnation)
+            configured = configurations(headers, entries, self._raft.settings)
         except InvalidConfigurationError as error:
             raise InvalidMessage(append.sender, str(error)) from error
         self.data, self.headers = entries, headers

@@ -19,16 +19,7 @@ MAX_SNAPSHOT_BYTES = 1 << 30
 class SnapshotInstallation:
     """Receives and installs the snapshot of one replica."""
 
-    def __init__(
-        self,
-        raft: Raft,
-        log: Log,
-        log_start: LogStart | None,
-        machine: Machine,
-        applier: Applier,
-        incarnation: bytes = b"",
-    ) -> None:
-        """`incarnation` is that of this replica."""
+    def __init__(self, raft: Raft, log: Log, log_start: LogStart | None, machine: Machine, applier: Applier) -> None:
         # The bytes of the SnapshotChunk that the core is looking at.
         self.piece: SnapshotPiece | None = None
         self._raft = raft
@@ -36,7 +27,6 @@ class SnapshotInstallation:
         self._log_start = log_start
         self._machine = machine
         self._applier = applier
-        self._incarnation = incarnation
         # Why the last piece was refused; None if it was not.
         self._refused: InvalidMessage | None = None
 
@@ -111,8 +101,7 @@ class SnapshotInstallation:
                 raise  # log and state are unchanged, and the leader sends the snapshot again
             raise CutFailedError(snapshot.index) from failure
         self._applier.installed(snapshot)
-        core = configuration.core_of(self._raft.node, self._incarnation)
-        self._raft.installed(chunk, snapshot.term, core)
+        self._raft.installed(chunk, snapshot.term, configuration.core_of(self._raft.settings))
 
 
 def _fixed(configuration: ShardConfiguration) -> str:

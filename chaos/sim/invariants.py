@@ -252,7 +252,7 @@ def wrong_commit(raft: Raft, holders: AbstractSet[int]) -> str:
     """Return what is wrong with the commit index of a leader if only `holders` have acknowledged the entry, or ""."""
     voters = raft.configuration.voters
     # The leader may have appended the newest configuration just after it committed.
-    earlier = raft._server.configurations.voters_before(raft.commit)
+    earlier = raft._server.configurations.before(raft.commit).voters
     if any(voting and len(holders & {*voting}) >= majority(voting) for voting in (voters, earlier)):
         return ""
     hold = sorted(holders & {*voters})

@@ -60,11 +60,6 @@ class Configurations:
         """Return the index of the newest configuration's entry. Return 0 if the log has no configuration."""
         return self._entries[-1][0] if self._entries else 0
 
-    def voters_before(self, commit: int) -> tuple[int, ...]:
-        """Return the voters of the configuration before the newest configuration, while the newest is not
-        committed. Otherwise empty."""
-        return self.before(commit).voters
-
     def before(self, commit: int) -> Configuration:
         """Return the configuration before the newest configuration, while the newest is not committed. Otherwise return
         one without members."""

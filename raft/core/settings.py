@@ -41,6 +41,8 @@ class RaftSettings:
     prefer: Prefer = no_preference
     # The highest feature level that this server's program supports.
     feature_level: int = 0
+    # Tells this server from an earlier member with its node id, whose disk was lost. Empty: the node id alone counts.
+    incarnation: bytes = b""
     # What this server and the others of its node may send to learners that catch up. By default there is no limit.
     catch_up: CatchUpLimit = field(default_factory=CatchUpLimit)
 

@@ -229,13 +229,16 @@ def test_a_shard_grows_from_one_to_five_and_shrinks_to_one() -> None:
     assert network.raft(1).commit == network.raft(1).log.last_index
 
 
+def settings_of(node: int, incarnation: bytes = b"") -> RaftSettings:
+    return RaftSettings(
+        node, RaftTiming(1, 10), lambda: 3, lambda first, _: (first, 1), 1 << 20, incarnation=incarnation
+    )
+
+
 def receiving(*, is_own: bool) -> Raft:
     """Return server 1, which lost its disk, was added again as a learner of {2, 3}, and hears its leader no longer. It
     has the entries up to 500. The newest configuration among them is the first one, whose only voter was server 1."""
-    settings = RaftSettings(
-        1, RaftTiming(1, 10), jitter=lambda: 3, reach=lambda first, _: (first, 1), max_uncommitted_bytes=1 << 20
-    )
-    raft = Raft(settings, RecoveredState(Durable(0), LogTerms(), [], 0))
+    raft = Raft(settings_of(1), RecoveredState(Durable(0), LogTerms(), [], 0))
     first = (1, Configuration((1,), is_own=is_own))
     raft.step(Append(2, 1, 7, 0, 0, (TermRun(1, 1),), 500, 1_000, (first,)))
     obey(raft)
@@ -263,7 +266,7 @@ def test_a_server_that_was_added_again_does_not_stand_for_the_voter_that_it_was(
 def test_a_member_knows_whether_a_configuration_means_it_or_an_earlier_member_with_its_number() -> None:
     was, now = b"1" * INCARNATION_BYTES, b"2" * INCARNATION_BYTES
     configuration = ShardConfiguration("test", {1: ConfiguredMember(was)}, SEGMENT_BYTES, SEGMENT_BYTES)
-    assert configuration.core_of(1, was).is_own
-    assert not configuration.core_of(1, now).is_own
-    assert configuration.core_of(2, now).is_own, "it does not name node 2"
-    assert configuration.core_of(1, b"").is_own, "without an incarnation, the number counts"
+    assert configuration.core_of(settings_of(1, was)).is_own
+    assert not configuration.core_of(settings_of(1, now)).is_own
+    assert configuration.core_of(settings_of(2, now)).is_own, "it does not name node 2"
+    assert configuration.core_of(settings_of(1)).is_own, "without an incarnation, the number counts"

@@ -386,20 +386,20 @@ class ProtocolNode:
             jitter=lambda: self._random.randrange(options.election_ticks),
             reach=lambda first, most: self.log.reach(first, min(most, options.append_bytes)),
             max_uncommitted_bytes=options.max_uncommitted_bytes,
+            incarnation=incarnation_of(self.node, self.incarnation),
         )
         recovered = RecoveredState(
             Durable(self.votes.saved.term, self.votes.saved.voted_for),
             LogTerms(log.term_runs(), log.last_index),
-            configurations=self._configurations(),
+            configurations=self._configurations(settings),
             commit=log.known_commit,
             suspicion=self._random.getrandbits(60) + 1 if self.suspect else 0,
         )
         return Raft(settings, recovered)
 
-    def _configurations(self) -> list[tuple[int, Configuration]]:
-        incarnation = incarnation_of(self.node, self.incarnation)
+    def _configurations(self, server: RaftSettings) -> list[tuple[int, Configuration]]:
         return [
-            (entry.header.index, decode_configuration(entry.body).core_of(self.node, incarnation))
+            (entry.header.index, decode_configuration(entry.body).core_of(server))
             for entry in self.log.entries
             if entry.header.kind is EntryKind.CONFIGURATION
         ]
@@ -416,7 +416,6 @@ class ProtocolNode:
                 steady_ms=self._monotonic_ms,
                 soon=self._soon,
                 was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
-                incarnation=incarnation_of(self.node, self.incarnation),
             ),
         )
 

@@ -129,7 +129,6 @@ class ReplicaBuilder:
                 soon=lambda work: loop.call_soon(vital.event(work)),
                 stalled=lambda: self._stalled(replica, threads),
                 was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
-                incarnation=self._votes.vote.incarnation,
                 remembered_writes=max(REMEMBERED_STEPS, REMEMBERED_WRITES // settings.shards),
             ),
         )
@@ -160,13 +159,13 @@ class ReplicaBuilder:
             prefer=preferred(self.number, settings, lambda: replica.pinned_leader, lambda: replica.balanced_leader),
             feature_level=self._runtime.latest_level,
             catch_up=self._node.catch_up,
+            incarnation=vote.incarnation,
         )
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),
             LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self._log.term(first - 1)),
             configurations=[
-                (index, configuration.core_of(settings.node, vote.incarnation))
-                for index, configuration in self._opened.configurations
+                (index, configuration.core_of(raft_settings)) for index, configuration in self._opened.configurations
             ],
             commit=self._log.known_commit,
             suspicion=chance.getrandbits(63) | 1 if self._node.directory.marks(self.number).suspect() else 0,
