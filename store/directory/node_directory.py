@@ -45,7 +45,7 @@ from pathlib import Path
 
 from store.directory.discarding import DiscardMarks, is_discarded
 from store.directory.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
-from store.directory.shard_marks import ShardMarks
+from store.directory.shard_marks import ShardMarks, has_log
 from store.directory.vote_file import VoteFile
 from store.disk.disk import Disk, Lock, read_file, replace_file
 from store.disk.reserve import Reserve
@@ -134,10 +134,9 @@ class NodeDirectory:
         return VoteFile.open(self._disk, path, new_incarnation=new_incarnation)
 
     def _holds_replica(self, shard: Path) -> bool:
-        log_directory = shard / "log"
-        if self._disk.exists(log_directory) and self._disk.list(log_directory):
-            return True
-        return any(self._disk.exists(shard / name) for name in ("snapshot", "boot", "clean"))
+        return has_log(self._disk, shard) or any(
+            self._disk.exists(shard / name) for name in ("snapshot", "boot", "clean")
+        )
 
     def snapshots(self, shard: int) -> Snapshots:
         """Return the snapshots of the shard. Raise `DamagedError` if the snapshot at the log start cannot be read."""

@@ -27,6 +27,12 @@ from store.repair.repair_mark import RepairMark
 _Mark = TypeVar("_Mark")
 
 
+def has_log(disk: Disk, shard: Path) -> bool:
+    """Return True if the directory of a shard has files of a log."""
+    log_directory = shard / "log"
+    return disk.exists(log_directory) and bool(disk.list(log_directory))
+
+
 class ShardMarks:
     def __init__(self, disk: Disk, directory: Path, reserve: Reserve) -> None:
         """`directory` is the directory of the shard."""
@@ -62,8 +68,7 @@ class ShardMarks:
             return False
         recorded = self._read_mark(self._boot_path, BootRecord.decode, "boot record")
         if recorded is None:
-            log_directory = self._directory / "log"
-            return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
+            return has_log(self._disk, self._directory)
         return boot_id == "" or boot_id != recorded.boot_id
 
     def last_flush(self) -> str:

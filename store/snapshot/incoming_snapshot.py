@@ -52,14 +52,14 @@ class SnapshotOffer:
         return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
 
 
-class Received(NamedTuple):
+class TransferPosition(NamedTuple):
     """How many bytes of a snapshot were received, and the offset in the file behind them."""
 
-    bytes: int
+    received: int
     end: int
 
 
-NOTHING = Received(0, _OFFER.size)
+_BEGINNING = TransferPosition(0, _OFFER.size)
 
 
 class IncomingSnapshot:
@@ -74,7 +74,7 @@ class IncomingSnapshot:
         self._end = end
 
     @staticmethod
-    def open(disk: Disk, path: Path, offer: SnapshotOffer, known: Received | None = None) -> IncomingSnapshot:
+    def open(disk: Disk, path: Path, offer: SnapshotOffer, known: TransferPosition | None = None) -> IncomingSnapshot:
         """Open the transfer of the offered snapshot. The pieces of the same offer that were received before are
         kept. If the directory has a file of another offer, the file is removed.
 
@@ -83,7 +83,7 @@ class IncomingSnapshot:
         if disk.exists(path):
             file = disk.open(path)
             if file.read(0, _OFFER.size) == offer.encode():
-                received, end = known or NOTHING
+                received, end = known or _BEGINNING
                 for piece, behind in _frames(file, end, offer.size - received):
                     received, end = received + len(piece), behind
                 return IncomingSnapshot(disk, path, offer, file, received, end)
@@ -99,9 +99,9 @@ class IncomingSnapshot:
         return self._received
 
     @property
-    def position(self) -> Received:
+    def position(self) -> TransferPosition:
         """Where the next piece belongs, for the next `open`."""
-        return Received(self._received, self._end)
+        return TransferPosition(self._received, self._end)
 
     @property
     def is_complete(self) -> bool:

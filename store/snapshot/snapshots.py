@@ -21,7 +21,7 @@ from store.disk.disk import Disk, read_file, replace_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import CorruptSnapshotError
 from store.snapshot.checkpoint import Checkpoint
-from store.snapshot.incoming_snapshot import NOTHING, IncomingSnapshot, SnapshotOffer
+from store.snapshot.incoming_snapshot import IncomingSnapshot, SnapshotOffer, TransferPosition
 from store.snapshot.snapshot import Snapshot
 from store.snapshot.snapshot_file import SnapshotFile
 
@@ -43,9 +43,8 @@ class Snapshots:
         # Why the last call of `checkpoint` found no checkpoint, if its file is damaged; else empty.
         self.checkpoint_flaw = ""
         self._one_checkpoint = threading.Lock()
-        # The offer of the last piece that `receive` took, and where the next piece belongs.
-        self._offer: SnapshotOffer | None = None
-        self._received = NOTHING
+        # The transfer under way, and where its next piece belongs. None if this process has stored no piece.
+        self._transfer: tuple[SnapshotOffer, TransferPosition] | None = None
         disk.make_directory(self._candidates)
 
     @property
@@ -146,7 +145,7 @@ class Snapshots:
         """Add a piece to the snapshot that another node offers. If this piece completes the snapshot and the
         snapshot is valid, return the snapshot. If the snapshot is not complete, return the number of bytes received
         so far, without rejected bytes."""
-        known = self._received if offer == self._offer else None
+        known = self._transfer[1] if self._transfer is not None and self._transfer[0] == offer else None
         incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer, known)
         try:
             if not incoming.is_complete and offset == incoming.received:
@@ -155,11 +154,11 @@ class Snapshots:
         except CorruptSnapshotError:
             return 0 if incoming.is_complete else incoming.received
         finally:
-            self._offer, self._received = offer, incoming.position
+            self._transfer = (offer, incoming.position)
             incoming.close()
 
     def forget_incoming(self) -> None:
-        self._offer = None
+        self._transfer = None
         if self._disk.exists(self._incoming_path):
             self._disk.unlink(self._incoming_path)
 
