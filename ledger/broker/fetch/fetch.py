@@ -97,11 +97,11 @@ async def fetch(
     queued_s = waited_s = 0.0
     while True:
         queued_s += await turns.spend(waiting_steps(wanted))
-        waiter, busy = None, None
+        waiter: asyncio.Future[None] | BusyError
         try:
             waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
         except BusyError as error:
-            busy = error  # the queues may have messages all the same
+            waiter = error  # the queues may have messages all the same
         try:
             collected = await collect_in_turns(queues, wanted, turns, max_bytes)
             queued_s += collected.queued_s
@@ -109,9 +109,8 @@ async def fetch(
             result.queued_s, result.waited_s = queued_s, waited_s
             if any(has_news(asked, given) for asked, given in zip(wanted, result.queues, strict=True)):
                 return result
-            if waiter is None:
-                assert busy is not None
-                raise busy
+            if isinstance(waiter, BusyError):
+                raise waiter
             if (left := deadline - loop.time()) <= 0:
                 return result
             left = min(left, collected.due_in_s)
@@ -120,7 +119,7 @@ async def fetch(
             await asyncio.wait((waiter,), timeout=left)
             waited_s += loop.time() - waits_from_s
         finally:
-            if waiter is not None:
+            if not isinstance(waiter, BusyError):
                 waiter.cancel()
 
 

@@ -162,7 +162,7 @@ class LeaseTurns:
         for queue, _ in request.changes:
             if queue.topic_id not in request.member.topics:
                 raise InvalidArgumentError(f"This member does not read topic {queue.topic_id}.")
-            if self._replica.state.topics.get(queue.topic_id) is not None and not self._is_here(queue):
+            if self._is_elsewhere(queue):
                 raise InvalidArgumentError(
                     f"Queue {queue.queue} of topic {queue.topic_id} is not in shard {self._replica.shard}: send the "
                     "changes to the shard that handed the messages out."
@@ -171,11 +171,10 @@ class LeaseTurns:
         self._count_changes(len(request.changes))
         self._news.set()
 
-    def _is_here(self, queue: TopicQueueId) -> bool:
-        """Return whether this shard has the queue."""
+    def _is_elsewhere(self, queue: TopicQueueId) -> bool:
+        """Return True if the topic exists, and this shard does not have its queue."""
         topic = self._replica.state.topics.get(queue.topic_id)
-        shards = () if topic is None else topic.shards
-        return queue.queue < len(shards) and shards[queue.queue] == self._replica.shard
+        return topic is not None and topic.shards[queue.queue : queue.queue + 1] != (self._replica.shard,)
 
     def give_up(self, wanted: MessageMove, lease: int) -> asyncio.Future[Committed] | None:
         """Move a message that a member has leased to the dead letters of the group. Return a future that ends with the

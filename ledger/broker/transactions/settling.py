@@ -119,14 +119,14 @@ class HalfSettling:
         self._again_s = {number: at_s for number, at_s in self._again_s.items() if number in waiting}
         await self._each(self._committed_here(), self.carry_out)
         orphans, dead = self._orphans()
-        await self._report(self._roll_back(orphans))
+        await self._report(self._roll_back(orphans), "half batches cannot be settled now")
         return dead[:_AT_ONCE]
 
-    async def _report(self, work: Awaitable[None]) -> None:
+    async def _report(self, work: Awaitable[None], trouble: str) -> None:
         try:
             await work
         except (LedgerError, StoreError) as error:
-            log.info("shard %d: half batches cannot be settled now: %s", self._replica.shard, error)
+            log.info("shard %d: %s: %s", self._replica.shard, trouble, error)
 
     def _committed_here(self) -> list[int]:
         """Return half batches of this shard's commits that this shard has to carry out."""
@@ -248,7 +248,9 @@ class HalfSettling:
 
     def _begin(self, call: _Call, work: Callable[[], Coroutine[None, None, None]]) -> None:
         if call not in self._calls:
-            task = self._calls[call] = asyncio.get_running_loop().create_task(self._report(work()))
+            task = self._calls[call] = asyncio.get_running_loop().create_task(
+                self._report(work(), f"half batches wait for an answer of shard {call.shard}")
+            )
             task.add_done_callback(lambda done: self._is_over(call, done))
 
     def _is_over(self, call: _Call, done: asyncio.Task[None]) -> None:
@@ -258,11 +260,7 @@ class HalfSettling:
             self._news.set()
 
     async def _tell(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
-        try:
-            settled = await self._others.settle_halves(shard, self._replica.shard, halves)
-        except LedgerError as error:
-            log.info("shard %d does not carry out commits now: %s", shard, error)
-            return
+        settled = await self._others.settle_halves(shard, self._replica.shard, halves)
         done = tuple(
             SettledHalf(half.transaction, HalfName(shard, half.number))
             for half, is_settled in zip(halves, settled, strict=True)
@@ -294,12 +292,7 @@ class HalfSettling:
 
     async def _ask(self, shard: int, halves: Sequence[HalfOfTransaction]) -> None:
         """Ask a decision shard about half batches, and do what it says."""
-        try:
-            verdicts = await self._others.judge_halves(shard, self._replica.shard, halves)
-        except LedgerError as error:
-            log.info("shard %d does not say how its transactions ended: %s", shard, error)
-            return
-        await self._follow(halves, verdicts)
+        await self._follow(halves, await self._others.judge_halves(shard, self._replica.shard, halves))
 
     async def _follow(self, halves: Sequence[HalfOfTransaction], verdicts: Sequence[DecisionVerdict]) -> None:
         by_verdict: dict[DecisionVerdict, list[int]] = {}
