@@ -22,15 +22,17 @@ def cpu_s(pid: Pid) -> float:
 def sleeps(pid: int) -> int:
     """Return how often the main thread of the process has gone to sleep: of a node or an asyncio client, the turns of
     its event loop after which it had nothing to do."""
-    for line in Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines():
-        if line.startswith("voluntary_ctxt_switches:"):
-            return int(line.split()[1])
-    return 0  # the process has ended and is a zombie
+    return _status(f"/proc/{pid}/task/{pid}", "voluntary_ctxt_switches")
 
 
 def private_bytes(pid: Pid = "self") -> int:
     """Return the anonymous resident memory of the process in bytes (RssAnon)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
+    return _status(f"/proc/{pid}", "RssAnon") * 1024
+
+
+def _status(directory: str, field: str) -> int:
+    """Return a number of the file `status` of a process or thread."""
+    for line in Path(directory, "status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1])
     return 0  # the process has ended and is a zombie

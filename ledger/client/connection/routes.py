@@ -172,7 +172,7 @@ class Routes:
         """Ask one node for routes, and update the table from its answer. Return what went wrong, or None if the node
         answered.
 
-        Nobody may wait for this answer any more, so the trouble is no exception."""
+        The trouble is no exception, because a caller that has its routes already no longer waits for this node."""
         try:
             response = await self._connections.stub(address).GetRoute(
                 broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
@@ -226,14 +226,11 @@ def _reason(error: grpc.aio.AioRpcError) -> str:
 
 def _error_of(troubles: list[_Trouble]) -> LedgerError:
     """Return the error for a client that no node gave routes: the last refusal if a node refused the client."""
-    refusals = [trouble.refusal for trouble in troubles if trouble.refusal is not None]
-    return (
-        refusals[-1]
-        if refusals
-        else UnavailableError(
-            f"None of the nodes answers: {'; '.join(sorted(trouble.said for trouble in troubles))}. "
-            "Check that the cluster runs and that the addresses are right."
-        )
+    if refusals := [trouble.refusal for trouble in troubles if trouble.refusal is not None]:
+        return refusals[-1]
+    return UnavailableError(
+        f"None of the nodes answers: {'; '.join(sorted(trouble.said for trouble in troubles))}. "
+        "Check that the cluster runs and that the addresses are right."
     )
 
 
