@@ -32,15 +32,13 @@ class EveryShard:
     async def numbers(self, shard: int | None = None) -> list[int]:
         """Return the numbers of the shards in the route table, or, if `shard` is given, a list of only that number.
 
-        Raises InvalidArgumentError if the cluster has no shard with the number `shard`.
+        If `shard` is not in the route table, the leader of shard 0 is asked, because the shard may be new. Raises
+        InvalidArgumentError if the cluster has no shard with the number `shard`.
         """
         known = self._known()
         if shard is None:
             return known
-        if shard not in known:  # it may be new
-            await self._client.routes.refresh()
-            known = self._known()
-        if shard not in known:
+        if shard not in known and shard not in (known := await self._client.shards()):
             raise InvalidArgumentError(f"There is no shard {shard}: the last one is {known[-1]}.")
         return [shard]
 

@@ -18,6 +18,7 @@ from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import Members
 from ledger.errors import (
     ChangeInProgressError,
+    InvalidArgumentError,
     LedgerError,
     NotLeaderError,
     OperationTimeoutError,
@@ -209,6 +210,14 @@ async def test_a_node_is_removed_from_shards_that_its_client_had_not_heard_of() 
     assert cluster.asked[0].linearizable
     removed = [request.shard for request in cluster.asked if isinstance(request, wire.RemoveNodeRequest)]
     assert removed == [2, 1, 0]
+
+
+async def test_a_shard_is_known_as_soon_as_the_leader_of_shard_0_knows_it() -> None:
+    cluster = GrownCluster()
+    assert await EveryShard(cluster).numbers(2) == [2]  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="There is no shard 3: the last one is 2"):
+        await EveryShard(cluster).numbers(3)  # type: ignore[arg-type]
+    assert all(request.linearizable for request in cluster.asked)
 
 
 async def test_a_node_comes_to_shards_that_its_client_had_not_heard_of() -> None:
