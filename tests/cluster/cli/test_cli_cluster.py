@@ -21,6 +21,7 @@ import pytest
 
 from cluster.local.processes import DevCluster
 from tests.cluster.cli.command import TIMEOUT_S, run, start
+from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
 
@@ -394,9 +395,7 @@ def test_a_second_process_on_the_same_data(cluster: DevCluster, directory: Path)
 
 
 def test_server_run_from_the_environment(tmp_path: Path) -> None:
-    from cluster.local.ports import choose_ports
-
-    (port,) = choose_ports(1, None)
+    port = free_base_port(1)
     environment = {
         "LEDGERMQ_NODE": "1",
         "LEDGERMQ_DATA": str(tmp_path / "data"),
