@@ -86,11 +86,8 @@ class Consuming:
         started = self._heard = time.perf_counter()
         consumers = self._make()
         try:
-            for consumer in consumers:
-                await consumer.start()
-                await self._seek(consumer)
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._read(place, one)) for place, one in enumerate(consumers)]
+                tasks = [group.create_task(self._consume(place, one)) for place, one in enumerate(consumers)]
                 await self._wait(started)
                 for task in tasks:
                     task.cancel()
@@ -141,7 +138,10 @@ class Consuming:
                     + (f": has consumer group {load.group} consumed the others before?" if load.group else "")
                 )
 
-    async def _read(self, place: int, consumer: AsyncConsumer | AsyncGroupConsumer) -> None:
+    async def _consume(self, place: int, consumer: AsyncConsumer | AsyncGroupConsumer) -> None:
+        """Start the consumer, and read until the load ends. The consumers that have started read while others start."""
+        await consumer.start()
+        await self._seek(consumer)
         while not self._done.is_set():
             await self._poll(place, consumer)
 
