@@ -48,7 +48,7 @@ from store.log.entry import EntryDraft, EntryKind, Header, Readable
 from store.log.flaw import Flaw, FlawKind
 from store.log.log_files import SegmentFile, segment_files
 from store.log.log_reader import FoundEntry, LogReader
-from store.log.log_reading import LogReading
+from store.log.log_reading import UNREADABLE, LogReading
 from store.log.log_settings import LogCallbacks, LogSettings, PreviousRun
 from store.log.position_files import PositionFiles
 from store.log.recovery import KnownEntries
@@ -67,6 +67,7 @@ from store.snapshot.snapshots import Snapshots
 __all__ = [
     "DIRECTLY",
     "KERNEL_BOOT_ID",
+    "UNREADABLE",
     "Checkpoint",
     "CleanMark",
     "CommitLog",

@@ -2,7 +2,7 @@
 
 If a method has an index as its parameter, the log must hold the entry with this index. A read does not check bytes
 again, because they were checked when they entered the log. A read raises `RangeDamagedError` if the bytes lie in a
-range that is marked as damaged.
+range that is marked as damaged, and `EntryFlawError` if they cannot be the header of an entry. `UNREADABLE` is both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from store.log.log_state import LogState
 from store.log.segment_span import SegmentSpan
 from store.log.segments import Segments
 from store.log.tail import LogTail
+
+# The errors of a read whose bytes are damaged. After a scrub repair, the entry can be read again.
+UNREADABLE = (RangeDamagedError, entry.EntryFlawError)
 
 
 class LogReading:

@@ -24,8 +24,7 @@ from aiohttp import web
 
 from cluster.node.http.downloads import RETRY_AFTER_S, DownloadLimits, DownloadPace, Downloads
 from cluster.node.http.file_sender import FileSender, send_bytes
-from store import CommitLog, RangeDamagedError, SegmentSpan, Snapshot
-from store.log.entry import EntryFlawError
+from store import UNREADABLE, CommitLog, SegmentSpan, Snapshot
 
 
 class ServedReplica(Protocol):
@@ -190,7 +189,7 @@ def _spans(log: CommitLog) -> list[SegmentSpan]:
     """Return the segments that have entries. Raises HTTP 503 if the last entry of a segment cannot be read."""
     try:
         return log.reading.spans()
-    except (RangeDamagedError, EntryFlawError) as damage:
+    except UNREADABLE as damage:
         raise _damaged(str(damage)) from damage
 
 

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.errors import StorageFailedError
 from ledger.retries import RETRY
+from store import UNREADABLE
 from store.index.time_index import offset_at, position_at
 
 
@@ -34,7 +36,8 @@ class Delays:
 
     def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
         """Return the offset at which the due messages of a retry queue end, and the time until the next message is
-        due. Return None if the queue is not in a retry topic."""
+        due. Return None if the queue is not in a retry topic. Raises StorageFailedError if an entry whose append time
+        is needed is damaged on this node."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):
             return None
@@ -46,8 +49,11 @@ class Delays:
         delay_ms = self._delays_ms[min(step, len(self._delays_ms) - 1)]
         now_ms = replica.driver.now_ms()
         appended_before = now_ms - delay_ms + 1
-        due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))
-        if due == end:
-            return Due(end, None)
-        header = replica.log.reading.header_at(int(units.read(due, 1)["position"][0]))
+        try:
+            due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))
+            if due == end:
+                return Due(end, None)
+            header = replica.log.reading.header_at(int(units.read(due, 1)["position"][0]))
+        except UNREADABLE as damage:
+            raise StorageFailedError(f"this node cannot read when messages are due: {damage}") from damage
         return Due(due, max(0.0, (header.append_time_ms + delay_ms - now_ms) / 1000))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.state.progress_table import ConsumedQueue, QueueProgress
-from store import ConsumeQueue, RangeDamagedError
-from store.log.entry import EntryFlawError
+from store import UNREADABLE, ConsumeQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +45,5 @@ def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) 
 def append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
     try:
         return replica.log.reading.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
-    except (RangeDamagedError, EntryFlawError):  # scrub repair replaces the damaged bytes
+    except UNREADABLE:  # scrub repair replaces the damaged bytes
         return 0

@@ -10,8 +10,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import Topic
-from store import RangeDamagedError
-from store.log.entry import EntryFlawError
+from store import UNREADABLE
 
 # The producer id of batches that the broker itself makes. No other producer has it.
 BROKER = 0
@@ -75,7 +74,7 @@ def _message(replica: BrokerReplica, wanted: MessageMove) -> Batch:
     unit = units.read(wanted.offset, 1)
     try:
         header, body = replica.log.reading.entry_at(int(unit["position"][0]), int(unit["size"][0]))
-    except (RangeDamagedError, EntryFlawError) as damage:
+    except UNREADABLE as damage:
         raise StorageFailedError(
             f"message {wanted.offset} of queue {wanted.queue} cannot be read on this node: {damage}"
         ) from damage

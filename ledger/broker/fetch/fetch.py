@@ -20,7 +20,7 @@ from ledger.broker.fetch.fetch_result import FetchedBatch, FetchedQueue, FetchRe
 from ledger.broker.fetch.tag_filter import TagFilter, WantedPart
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import BusyError, LedgerError, ReplicaBehindError, StorageFailedError, out_of_range
-from store import CommitLog, ConsumeQueue, RangeDamagedError
+from store import UNREADABLE, CommitLog, ConsumeQueue
 from store.index.consume_queue import UNIT, Units
 from store.log.entry import EntryFlawError
 
@@ -336,7 +336,7 @@ def add_batch(
         # No CRC is checked here. So the entry is used only if the index agrees about where it begins and ends.
         if not header.base_offset <= offset < end or places.of(end - 1)[0] != position:
             raise EntryFlawError(f"the queue's index and the entry at position {position} contradict each other")
-    except (RangeDamagedError, EntryFlawError) as damage:
+    except UNREADABLE as damage:
         if given.batches:
             return False  # the earlier batches are returned first
         where = f"offset {offset} of queue {given.queue}"

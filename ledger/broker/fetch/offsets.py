@@ -16,9 +16,8 @@ from ledger.broker.fetch.queue_sizes import about_bytes
 from ledger.broker.replicas import Replicas
 from ledger.errors import StorageFailedError
 from ledger.state import Topic
-from store import RangeDamagedError
+from store import UNREADABLE
 from store.index.time_index import offset_at, position_at
-from store.log.entry import EntryFlawError
 
 # Queues that are searched for a time before other tasks run.
 QUEUES_AT_ONCE = 16
@@ -80,7 +79,7 @@ async def shard_offsets(
     topic = replica.state.topics.require(topic_id, max(queues))
     try:
         position = 0 if time_ms is None else position_at(replica.log, time_ms, replica.driver.applied)
-    except (RangeDamagedError, EntryFlawError) as damage:
+    except UNREADABLE as damage:
         raise StorageFailedError(f"this node cannot search its log for the time: {damage}") from damage
     found = []
     for number, queue in enumerate(queues, 1):

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.errors import StorageFailedError
-from store import CommitLog, ConsumeQueue, RangeDamagedError
+from store import UNREADABLE, CommitLog, ConsumeQueue
 from store.index.consume_queue import Units
-from store.log.entry import EntryFlawError
 
 WINDOWS = 16
 WINDOW_MESSAGES = 32
@@ -42,7 +41,7 @@ def shares(commit_log: CommitLog, units: Units) -> NDArray[np.float64]:
     positions, sources = np.unique(units["position"], return_inverse=True)
     try:
         headers = [commit_log.reading.header_at(int(position)) for position in positions.tolist()]
-    except (RangeDamagedError, EntryFlawError) as damage:
+    except UNREADABLE as damage:
         raise StorageFailedError(f"this node cannot read its log for the sizes of messages: {damage}") from damage
     counts = np.array([max(1, header.count) for header in headers])
     return np.asarray(units["size"] / counts[sources], np.float64)
