@@ -56,7 +56,9 @@ log = logging.getLogger("ledgermq.broker.shared")
 # Changes of one entry, and changes of requests that may wait for it.
 MAX_CHANGES = 8_192
 MAX_WAITING_CHANGES = 65_536
-# Bytes of answers that members have not read. Above this number no receive gets messages.
+# Bytes of answers that the members of one group, and of all groups, have not read. From this number on, the group, or
+# every group, gets no messages.
+MAX_UNSENT_BYTES_OF_A_GROUP = 16 << 20
 MAX_UNSENT_BYTES = 64 << 20
 # A turn that failed, for example because the disk is full, is tried again after this time.
 RETRY_S = 0.25
@@ -247,13 +249,14 @@ class LeaseTurns:
         self._begin_term()
         entry = LeaseEntry(replica.lease_time_ms)
         wanted = self._take_changes(entry)
-        is_held_up = self._unsent_bytes() >= MAX_UNSENT_BYTES
+        unsent_bytes = {group.name: group.unsent_bytes() for group in self._groups.values()}
+        are_held_up = sum(unsent_bytes.values()) >= MAX_UNSENT_BYTES
         groups = [self._receives(group, entry.now_ms) for group in self._groups_in_turn()]
         receives = [each for each in groups if each is not None]
         moves: list[asyncio.Future[Committed]] = []
         had_before: list[Grant] = []
         for each in receives:
-            each.is_held_up = is_held_up
+            each.is_held_up = are_held_up or unsent_bytes[each.name] >= MAX_UNSENT_BYTES_OF_A_GROUP
             had_before += each.repeated()
             each.choose(entry, self._window_is_full)
             each.end_receives()
@@ -348,9 +351,6 @@ class LeaseTurns:
             self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))
             return None
         return GroupReceives(self._replica, group, mode, now_ms, self._keys, self._matches)
-
-    def _unsent_bytes(self) -> int:
-        return sum(member.unsent_bytes for group in self._groups.values() for member in group.members)
 
     def _window_is_full(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
         full = list(queues)

@@ -197,5 +197,9 @@ class GroupMembers:
         """Return the number of members."""
         return sum(not member.only_changes for member in self.members)
 
+    def unsent_bytes(self) -> int:
+        """Return how many bytes of answers are not sent to the members yet."""
+        return sum(member.unsent_bytes for member in self.members)
+
     def put_last(self, member: SharedMember, receive: Receive) -> None:
         self.waiting[member, receive.number] = receive

@@ -22,8 +22,16 @@ from ledger.errors import (
     NoLeaderError,
     StorageFailedError,
 )
+from ledger.retries import dead_letter_topic
 from ledger.state import TopicQueueId
-from ledger.state.commands import CreateConsumerGroup, DeleteTopic, ForgetConsumerGroup, ResetOffset, ResetOffsets
+from ledger.state.commands import (
+    CreateConsumerGroup,
+    CreateTopic,
+    DeleteTopic,
+    ForgetConsumerGroup,
+    ResetOffset,
+    ResetOffsets,
+)
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind
 from ledger.state.lease_window import MAX_WINDOW
@@ -273,6 +281,22 @@ async def test_members_that_read_no_answers_get_no_more(monkeypatch: pytest.Monk
     assert other.answers() == []
     member.member.sent(member.answers()[0])
     await leader.turn()
+    assert len(other.answers()) == 1
+
+
+async def test_a_group_that_reads_no_answers_holds_up_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    leader.send(10)
+    leader.append(CreateTopic(dead_letter_topic("other"), 1))
+    leader.append(CreateConsumerGroup(GroupMode("other", is_shared=True)))
+    member, other = leader.member(), leader.member(consumer_group="other")
+    member.ask(1)
+    await leader.turn(2)
+    monkeypatch.setattr(lease_turns, "MAX_UNSENT_BYTES_OF_A_GROUP", 1)
+    member.ask(1)
+    other.ask(1)
+    await leader.turn(3)
+    assert len(member.answers()) == 1, "the group has an answer that it has not read"
     assert len(other.answers()) == 1
 
 
