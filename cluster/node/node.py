@@ -159,6 +159,7 @@ class Node:
                 admission,
             )
             broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
+            self._response_budget = broker.queues.response_budget
             self._access = NodeAccess(
                 settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password
             )
@@ -317,6 +318,7 @@ class Node:
             nodes=self._identity.proofs.proven_peers,
             proven=self._proven_peers,
             end_proofs=self._end_proofs,
+            stalled=self._response_budget.stalled_peers,
         )
         return [own, *(self._rocketmq.connection_limits() if self._rocketmq is not None else ())]
 

@@ -1,4 +1,6 @@
-"""Sends a part of a gRPC request and then nothing, as no gRPC library does. It writes the frames of HTTP/2 itself."""
+"""Makes calls as no gRPC library does: sends a part of a request and then nothing, or does not read a long response. It
+writes the frames of HTTP/2 itself.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import AsyncIterator
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 4, 6, 8
-_END_HEADERS, _ACK = 4, 1
+_END_HEADERS, _ACK, _END_STREAM = 4, 1, 1
 _STREAM = 1
 _FRAME_BYTES = 16 << 10
 _INITIAL_WINDOW = 4
@@ -17,7 +19,7 @@ _DEFAULT_WINDOW = 65_535
 
 
 class HalfRequest:
-    """One call on one connection."""
+    """One call on one connection. It allows the server to send 64 KiB, as HTTP/2 does by default, and then no more."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -30,10 +32,18 @@ class HalfRequest:
 
     async def send(self, path: str, announced: int, sent: int) -> None:
         """Call a method, and send `sent` bytes of a request that is to have `announced` bytes."""
+        await self._call(path, announced, bytes(sent))
+
+    async def ask(self, path: str, request: bytes) -> None:
+        """Call a method with a whole request. A response of more than 64 KiB waits on the server."""
+        await self._call(path, len(request), request)
+        self._write(_DATA, _END_STREAM, _STREAM, b"")
+
+    async def _call(self, path: str, announced: int, request: bytes) -> None:
         fields = ((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "here"), ("te", "trailers"))
         block = b"".join(_literal(name, value) for name, value in (*fields, ("content-type", "application/grpc")))
         self._write(_HEADERS, _END_HEADERS, _STREAM, block)
-        left = struct.pack(">BI", 0, announced) + bytes(sent)
+        left = struct.pack(">BI", 0, announced) + request
         while left:
             room = min(_FRAME_BYTES, *self._windows.values())
             if room <= 0:

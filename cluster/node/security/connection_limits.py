@@ -1,5 +1,5 @@
 """Ends gRPC connections beyond the limit of their host, connections whose callers do not prove who they are, and
-connections that fill the memory.
+connections that fill the memory with requests that are not complete or with responses that they do not read.
 
 gRPC limits the number of connections of a server (`server_options`). It tells neither which connections are open nor
 how many bytes of incomplete requests it holds. Without a limit for each host, one host could take all connections, and
@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import chain
 
 from cluster.node.delivered import Delivered
 from cluster.node.places import host_of
@@ -78,11 +79,13 @@ class ConnectionLimits:
         nodes: Callable[[], Container[str]] = frozenset,
         proven: Callable[[], Set[str]] = frozenset,
         end_proofs: Callable[[Set[str]], None] = lambda peers: None,
+        stalled: Callable[[], Container[str]] = frozenset,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`clients(peer)` says whether a client has proven itself on a connection, and `nodes()` names the connections
         of proven nodes. `proven()` names all connections with proofs, and `end_proofs(peers)` ends the proofs of
-        connections that have ended."""
+        connections that have ended. `stalled()` names the connections that hold up others, because they do not read
+        their responses."""
         self._port = port
         self._limits = limits
         self._delivered = delivered
@@ -90,6 +93,7 @@ class ConnectionLimits:
         self._nodes = nodes
         self._proven = proven
         self._end_proofs = end_proofs
+        self._stalled = stalled
         self._monotonic_s = monotonic_s
         self._log = RareLog(log)
         # A file descriptor of each socket of this process, by the inode of the socket.
@@ -135,7 +139,14 @@ class ConnectionLimits:
             connection.is_client = connection.is_client or self._clients(connection.peer)
         self._delivered.keep({connection.peer for connection in self._connections.values()})
         callers = {inode: each for inode, each in self._connections.items() if not each.is_node}
-        ended = {**dict(self._too_many(callers)), **dict(self._unproven(callers)), **dict(self._too_large(callers))}
+        ended = dict(
+            chain(
+                self._too_many(callers),
+                self._unproven(callers),
+                self._too_large(callers),
+                self._not_reading(callers),
+            )
+        )
         for inode, reason in ended.items():
             self._log.warning("ended a connection of %s: %s", self._connections[inode].host, reason)
             shut_down(self._sockets[inode], inode)
@@ -177,6 +188,12 @@ class ConnectionLimits:
                 return
             total -= size
             yield inode, f"{reason}, and this connection {size >> 20} MiB"
+
+    def _not_reading(self, callers: Mapping[int, Connection]) -> Iterator[tuple[int, str]]:
+        stalled = self._stalled()
+        for inode, connection in callers.items():
+            if connection.peer in stalled:
+                yield inode, "it does not read its responses, and there is no room for those of others"
 
     def _unread(self, connection: Connection) -> int:
         """Return how many bytes of incomplete requests gRPC holds at least."""

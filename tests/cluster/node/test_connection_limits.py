@@ -1,4 +1,6 @@
-"""The limits of gRPC connections: of one host, of all hosts, and of callers that do not prove who they are."""
+"""The limits of gRPC connections: of one host, of all hosts, of callers that do not prove who they are, and of callers
+that fill the memory.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,14 @@ from grpc import aio
 from cluster.node.delivered import Delivered
 from cluster.node.process.sockets import sockets_of_this_process
 from cluster.node.security.connection_limits import UNPROVEN_S, ConnectionLimits, Limits
+from ledger.broker.fetch import response_budget
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.half_requests import half_request
 from tests.cluster.ports import free_base_port
-from tests.cluster.waiter import eventually
+from tests.cluster.waiter import eventually, until
 
 pytestmark = pytest.mark.real
 
@@ -214,6 +217,33 @@ async def test_requests_that_are_never_complete_are_ended(make_fleet: MakeFleet)
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
         assert not all(each.ended.done() for each in requests)
+
+
+async def test_a_client_that_does_not_read_its_response_is_ended_when_others_need_the_room(
+    make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_budget, "PATIENCE_S", 0.5)
+    fleet = make_fleet(1)
+    await fleet.start()
+    await fleet.leader()
+    topic = await fleet.create_topic()
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        await producer.send_many("topic", [bytes(60_000)] * 50)
+    budget = fleet.running[1]._response_budget
+    request = broker_pb2.FetchRequest(
+        queues=[broker_pb2.QueueFetch(topic_id=topic, queue=0, offset=0)], max_bytes=1 << 20
+    )
+    async with half_request(fleet.address(1)) as silent:
+        await silent.ask("/ledger.v1.Broker/Fetch", request.SerializeToString())
+        await until(lambda: budget.bytes_under_way > 0, "the response waits for its client")
+        await asyncio.sleep(1)
+        assert not silent.ended.done(), "others do not need the room"
+        monkeypatch.setattr(budget, "_most_bytes", budget.bytes_under_way)
+        async with AsyncConsumer("topic", bootstrap_servers=fleet.bootstrap) as consumer:
+            left = 50
+            while left:
+                left -= len(await consumer.getmany(100, timeout_ms=5000))
+        assert silent.ended.done()
 
 
 async def test_requests_that_are_complete_end_no_connection(

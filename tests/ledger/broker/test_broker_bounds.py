@@ -14,7 +14,7 @@ import pytest
 
 from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
-from ledger.broker.fetch.response_budget import ResponseBudget
+from ledger.broker.fetch.response_budget import PATIENCE_S, ResponseBudget
 from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
 from ledger.state.commands import AcknowledgedOffset, AcknowledgeOffsets
@@ -23,8 +23,12 @@ from ledger.state.commands import AcknowledgedOffset, AcknowledgeOffsets
 class Call:
     """Stands for the context of a gRPC call that has not ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: str = "ipv4:127.0.0.1:1") -> None:
+        self._peer = peer
         self._on_end: list[Callable[[Any], None]] = []
+
+    def peer(self) -> str:
+        return self._peer
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         self._on_end.append(callback)
@@ -37,7 +41,7 @@ class Call:
         raise RuntimeError(f"{code.name}: {details}")
 
 
-def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
+async def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
     response_budget, calls = ResponseBudget(most_bytes=100), [Call(), Call()]
     response_budget.leaves(99, calls[0])
     response_budget.check_room()
@@ -48,6 +52,27 @@ def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
     response_budget.check_room()
     calls[0].end()
     assert response_budget.bytes_under_way == 0
+
+
+async def test_without_room_the_connections_of_the_oldest_responses_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
+    budget, calls = ResponseBudget(most_bytes=100), [Call(name) for name in ("first", "second", "third", "fourth")]
+    for call in calls[:3]:
+        budget.leaves(30, call)
+    now_s = 2 * PATIENCE_S
+    assert budget.stalled_peers() == set(), "there is room"
+    budget.leaves(30, calls[3])
+    assert budget.stalled_peers() == {"first", "second", "third"}, "the others have more than half of the limit"
+    calls[0].end()
+    calls[1].end()
+    assert budget.stalled_peers() == set()
+
+
+async def test_a_young_response_ends_no_connection() -> None:
+    budget = ResponseBudget(most_bytes=100)
+    budget.leaves(100, Call())
+    assert budget.stalled_peers() == set()
 
 
 async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
