@@ -48,8 +48,9 @@ class LogStart:
         self._machine = machine
         # The bytes of all entries removed since this process started.
         self.dropped_bytes = 0
-        # The indexes at which this or an earlier run kept a snapshot, or found no space for it.
-        self._kept = set(snapshots.candidates())
+        # The indexes at which no snapshot need be kept: a run has kept it there, or found no space for it. A later one
+        # than the state of this start may be damaged by a power loss, and is written again.
+        self._kept = {index for index in snapshots.candidates() if resumed is not None and index <= resumed.index}
         self._encoded: tuple[Snapshot, bytes] | None = None
 
     @property

@@ -133,19 +133,34 @@ class ReadOnlyDisk(Protocol):
         """Return the names in a directory, files and directories alike, sorted."""
 
 
-def replace_file(disk: Disk, path: Path, content: bytes) -> None:
-    """Replace a small file as a whole. A kill or a power loss leaves the old content or the new content."""
+def replace_file(disk: Disk, path: Path, content: bytes, *, durably: bool = True) -> None:
+    """Replace a small file as a whole. A kill or a power loss leaves the old content or the new content.
+
+    With `durably=False`, nothing waits for the disk, and a power loss may leave a file with damaged content or no file.
+    A kill of the process still leaves the old content or the new content.
+    """
     fresh = path.with_name(path.name + ".new")
     if disk.exists(fresh):
         disk.unlink(fresh)
     file = disk.create(fresh, len(content))
     try:
         file.write(0, content)
-        file.sync()
+        if durably:
+            file.sync()
     finally:
         file.close()
     disk.rename(fresh, path)
-    disk.sync_directory(path.parent)
+    if durably:
+        disk.sync_directory(path.parent)
+
+
+def sync_file(disk: Disk, path: Path) -> None:
+    """Make the content of a file durable."""
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:

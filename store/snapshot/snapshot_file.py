@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.disk.disk import Disk, read_file, replace_file
+from store.disk.disk import Disk, read_file, replace_file, sync_file
 from store.errors import DamagedError, StoreError
 from store.snapshot.snapshot import Snapshot
 
@@ -43,11 +43,12 @@ class SnapshotFile:
         return self._is_resetting
 
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
-        """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot
-        durably, and is renamed to the snapshot file, so `replace` works on a full disk. A power loss during the
-        call may undo the rename and lose the file `kept`; then the log begins where it began before."""
+        """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot. It is
+        made durable and renamed to the snapshot file, so `replace` works on a full disk. A power loss during the call
+        may undo the rename and lose the file `kept`; then the log begins where it began before."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
+        sync_file(self._disk, kept)
         self._disk.rename(kept, self._path)
         self._disk.sync_directory(self._path.parent)
         self._disk.sync_directory(kept.parent)

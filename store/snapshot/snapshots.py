@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from pathlib import Path
 
-from store.disk.disk import Disk, read_file, replace_file
+from store.disk.disk import Disk, read_file, replace_file, sync_file
 from store.disk.numbered import name_of, numbers_of
-from store.errors import CorruptSnapshotError
+from store.errors import CorruptSnapshotError, StoreError
 from store.snapshot.checkpoint import Checkpoint
 from store.snapshot.incoming_snapshot import IncomingSnapshot, SnapshotOffer, TransferPosition
 from store.snapshot.snapshot import Snapshot
@@ -37,6 +38,8 @@ class Snapshots:
         self._incoming_path = directory / "incoming"
         self._checkpoint_path = directory / "checkpoint"
         self._file = SnapshotFile(disk, directory / "snapshot")
+        # The candidates that may not be durable yet.
+        self._unsynced: deque[int] = deque()
         # Identifies the present log. A checkpoint of the earlier log may still be on its way to the disk when the log
         # is replaced.
         self._log_number = 0
@@ -61,8 +64,10 @@ class Snapshots:
     # Candidates for the log start.
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write `snapshot` as a candidate for a later log start."""
-        replace_file(self._disk, self._path(snapshot.index), snapshot.encode())
+        """Write `snapshot` as a candidate for a later log start. The caller does not wait for the disk: the next
+        checkpoint makes the candidate durable. After a power loss before that, it may be missing or damaged."""
+        replace_file(self._disk, self._path(snapshot.index), snapshot.encode(), durably=False)
+        self._unsynced.append(snapshot.index)
 
     def candidates(self) -> list[int]:
         """Return the indexes of all candidates, ascending."""
@@ -86,11 +91,24 @@ class Snapshots:
         return self._log_number
 
     def save(self, checkpoint: Checkpoint, log_number: int) -> None:
-        """Write the checkpoint durably, unless the log of the checkpoint was replaced meanwhile. Another thread may
-        call `save`."""
+        """Write the checkpoint durably, unless the log of the checkpoint was replaced meanwhile. Before it, make the
+        candidates durable. Another thread may call `save`."""
         with self._one_checkpoint:
             if log_number == self._log_number:
+                self._sync_candidates()
                 replace_file(self._disk, self._checkpoint_path, checkpoint.encode())
+
+    def _sync_candidates(self) -> None:
+        if not self._unsynced:
+            return
+        while self._unsynced:
+            path = self._path(self._unsynced.popleft())
+            try:
+                sync_file(self._disk, path)
+            except StoreError:
+                if self._disk.exists(path):  # otherwise the log start has moved behind it
+                    raise
+        self._disk.sync_directory(self._candidates)
 
     def forget_checkpoint(self) -> None:
         """Remove the checkpoint durably. The next start then reads the whole log."""

@@ -113,6 +113,20 @@ def test_a_replica_without_a_base_there_keeps_more() -> None:
     assert follower.driver.applied == leader.driver.applied
 
 
+def test_a_start_keeps_anew_what_a_power_loss_may_have_damaged() -> None:
+    """The state of this start is older than the snapshot. No checkpoint waited for it."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    (*_, last) = follower.snapshots.candidates()
+    follower.disk.flip(follower.snapshots._path(last), 60)
+    assert follower.snapshots.candidate(last) is None
+    again = cluster.restart(follower.node)
+    cluster.tick(8)
+    assert again.snapshots.candidate(last) == leader.snapshots.candidate(last)
+
+
 def test_a_snapshot_that_does_not_fit_on_the_disk_does_not_hold_up_the_log_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

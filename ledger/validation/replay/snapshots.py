@@ -89,6 +89,8 @@ def _check(
     try:
         snapshot = Checkpoint.decode(data).snapshot if index is None else Snapshot.decode(data)
     except (ValueError, TypeError) as error:
+        if index is not None and index > replica.checkpoint_index and not replica.clean:
+            return  # a power loss may damage a snapshot that is younger than the last checkpoint; no start needs it
         yield violation(
             ViolationKind.DAMAGED_FILE, f"this is not a {'checkpoint' if index is None else 'snapshot'} ({error})", None
         )

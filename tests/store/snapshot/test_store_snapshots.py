@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import MemoryDisk, NoSpaceError, Snapshot, SnapshotOffer
+from store import Checkpoint, DiskFailedError, MemoryDisk, NoSpaceError, Snapshot, SnapshotOffer
 from store.snapshot.snapshots import Snapshots
 from tests.store.sample_log import each_kill
 
@@ -16,6 +16,10 @@ SHARD = Path("/data/shard-0")
 
 def snapshot(index: int) -> Snapshot:
     return Snapshot(index, 2, index * 100, index * 7, 1000 + index, b"configuration", b"state %d" % index * 50)
+
+
+def checkpoint(index: int) -> Checkpoint:
+    return Checkpoint(snapshot(index), 0, False, ())
 
 
 @pytest.fixture
@@ -47,6 +51,33 @@ def test_a_candidate_that_cannot_be_read_is_none(disk: MemoryDisk) -> None:
     snapshots = kept(disk, 10)
     disk.flip(SHARD / "snapshots" / f"{10:020}", 60)
     assert snapshots.candidate(10) is None
+
+
+def test_a_candidate_waits_for_no_disk_and_is_durable_with_the_next_checkpoint(disk: MemoryDisk) -> None:
+    disk.fail("sync", DiskFailedError(SHARD, "EIO"))
+    snapshots = kept(disk, 10, 20)
+    with pytest.raises(DiskFailedError):
+        snapshots.save(checkpoint(30), snapshots.log_number)
+    disk.heal()
+    disk.fail("sync", DiskFailedError(SHARD, "EIO"), after=1)
+    with pytest.raises(DiskFailedError):
+        snapshots.save(checkpoint(30), snapshots.log_number)
+    assert snapshots.checkpoint() is None
+
+
+def test_a_candidate_that_is_gone_needs_no_sync(disk: MemoryDisk) -> None:
+    snapshots = kept(disk, 10, 20)
+    snapshots.begin_behind(snapshot(20))
+    snapshots.save(checkpoint(30), snapshots.log_number)
+    assert snapshots.checkpoint() == checkpoint(30)
+
+
+def test_the_log_begins_only_behind_a_durable_candidate(disk: MemoryDisk) -> None:
+    snapshots = kept(disk, 10)
+    disk.fail("sync", DiskFailedError(SHARD, "EIO"))
+    with pytest.raises(DiskFailedError):
+        snapshots.begin_behind(snapshot(10))
+    assert (snapshots.snapshot, snapshots.candidates()) == (None, [10])
 
 
 def test_a_reset_forgets_the_candidates_and_stays_until_it_is_finished(disk: MemoryDisk) -> None:
