@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from weakref import WeakSet
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_link import ClusterLink
@@ -163,8 +162,8 @@ class CommonMessages:
         self._resume = resume
         # Where the next small message goes. While it is False, the producer has batches of its own under way.
         self._goes_common = True
-        # The own sequencers that follow the common ones since the last change to own batches.
-        self._following = WeakSet[QueueSequencer]()
+        # How often the producer has changed to own batches.
+        self._changes = 0
         # The receipts of messages without a result. A dict, because a set has no order.
         self._owed: dict[_CommonReceipt, None] = {}
         self._some_ended = asyncio.Event()
@@ -180,15 +179,16 @@ class CommonMessages:
 
         A message with an id or with look-up keys goes in an own batch. Brokers can refuse such a message for a while,
         and only messages with ids can share a batch with it."""
+        used = self._buffer.used
+        if not self._goes_common and used != piece.size:
+            return False  # the producer has other messages under way
         is_plain = piece.message_id is None and not piece.look_up_keys
-        small = is_plain and len(piece.values) == 1 and piece.size <= self._small_bytes and not close
-        if self._goes_common:
-            self._goes_common = small and self._buffer.used <= self._most_bytes
-            if not self._goes_common:
-                self._following.clear()
-        elif small and self._buffer.used == piece.size:
-            self._goes_common = True
-        return self._goes_common
+        is_small = is_plain and len(piece.values) == 1 and piece.size <= self._small_bytes and not close
+        goes_common = is_small and used <= self._most_bytes
+        if self._goes_common and not goes_common:
+            self._changes += 1
+        self._goes_common = goes_common
+        return goes_common
 
     def sequencers(self, own: TopicQueueSelector) -> TopicQueueSelector:
         """Return the common sequencers of the topic of `own`, the sequencers of the producer."""
@@ -207,9 +207,9 @@ class CommonMessages:
     def go_before(self, own: QueueSequencer) -> None:
         """Let the messages that are in common batches go before those that `own`, a sequencer of this producer, gets
         now."""
-        if own in self._following:
+        if own.seen_change == self._changes:
             return
-        self._following.add(own)
+        own.seen_change = self._changes
         common = self._common.known(own.topic_id)
         if common is not None and own.queue < common.queues:
             own.follow(common.sequencer(own.queue), self._resume)

@@ -530,11 +530,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         deliver_at_ms: int | None,
         look_up_keys: Iterable[bytes | str] | None,
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
-        """Check the arguments of one message. Return a piece with this message, and the future that gets the
-        message's metadata."""
+        """Check the arguments of one message. Return a piece with this message, whose sends the history records, and
+        the future that gets the message's metadata."""
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         receipt = SingleReceipt(topic, future)
-        return self._piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys), future
+        piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        if self._spans is not None:
+            self._trace(topic, piece)
+        return self._recorded(topic, piece), future
 
     def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
         """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""
@@ -582,24 +585,6 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             selection.place(topic, piece, queue)
         else:
             self._buffer.enter_nowait(piece.size, partial(selection.place, topic, piece, queue))
-
-    def _piece(
-        self,
-        receipt: Receipt,
-        topic: str,
-        value: object,
-        key: bytes | str | None,
-        tag: str | None,
-        headers: GivenHeaders,
-        timestamp_ms: int | None,
-        deliver_at_ms: int | None,
-        look_up_keys: Iterable[bytes | str] | None,
-    ) -> Piece:
-        """Return a piece with one message, whose sends the history records."""
-        piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
-        if self._spans is not None:
-            self._trace(topic, piece)
-        return self._recorded(topic, piece)
 
     def _trace(self, topic: str, piece: Piece) -> None:
         """Begin the span of a send, if the sampler keeps it."""

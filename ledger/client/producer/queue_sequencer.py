@@ -143,6 +143,8 @@ class QueueSequencer:
         self._retry_at = 0.0  # while halted: the earliest time of the next attempt
         self._fenced: ProducerFencedError | None = None
         self._opened = 0  # how many batches this sequencer has opened or taken over
+        # The last change of the producer to own batches after which `CommonMessages.go_before` saw this sequencer.
+        self.seen_change = 0
         # Another sequencer of this queue, which has unfinished batches that go first.
         self._follows: QueueSequencer | None = None
         # The sequencers that wait until the first so many batches of this one are finished, and what to call then.
@@ -205,7 +207,7 @@ class QueueSequencer:
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
             and batch.count + piece.count <= MAX_BATCH_MESSAGES
-            and batch.takes_id_of(piece)
+            and ((batch.ids is None and piece.message_id is None) or batch.takes_id_of(piece))
             and not isinstance(piece, TablePiece)
             and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
         )
