@@ -184,11 +184,13 @@ class CommonMessages:
             return False  # the producer has other messages under way
         is_plain = piece.message_id is None and not piece.look_up_keys
         is_small = is_plain and len(piece.values) == 1 and piece.size <= self._small_bytes and not close
-        goes_common = is_small and used <= self._most_bytes
-        if self._goes_common and not goes_common:
-            self._changes += 1
-        self._goes_common = goes_common
-        return goes_common
+        if self._goes_common:
+            if not is_small or used > self._most_bytes:
+                self._goes_common = False
+                self._changes += 1
+        elif is_small:
+            self._goes_common = True
+        return self._goes_common
 
     def sequencers(self, own: TopicQueueSelector) -> TopicQueueSelector:
         """Return the common sequencers of the topic of `own`, the sequencers of the producer."""

@@ -11,7 +11,7 @@ SEQUENCER = "ledger.client.producer.queue_sequencer:QueueSequencer"
 PLACES = (
     Place("common batch: a message joins those of other producers", f"{MESSAGES}.add", "self._owed[receipt] = None",
           "self._common.users > 1 and not sequencer.idle", stack=100),
-    Place("common batch: a producer changes to batches of its own", f"{MESSAGES}.goes_there", "self._following.clear",
+    Place("common batch: a producer changes to batches of its own", f"{MESSAGES}.goes_there", "self._changes += 1",
           stack=50),
     Place("common batch: a producer returns to common batches", f"{MESSAGES}.goes_there", "self._goes_common = True",
           stack=50),
