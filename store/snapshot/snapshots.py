@@ -102,12 +102,13 @@ class Snapshots:
         if not self._unsynced:
             return
         while self._unsynced:
-            path = self._path(self._unsynced.popleft())
+            path = self._path(self._unsynced[0])
             try:
                 sync_file(self._disk, path)
             except StoreError:
                 if self._disk.exists(path):  # otherwise the log start has moved behind it
                     raise
+            self._unsynced.popleft()
         self._disk.sync_directory(self._candidates)
 
     def forget_checkpoint(self) -> None:
