@@ -133,6 +133,7 @@ class QueueSequencer:
         # Whether the batches in flight, or the last ones that were, are sent on a bulk stream. Two streams would not
         # keep their order, so this changes only while none is in flight.
         self.in_bulk = False
+        self._sent_large = False  # whether the batch that was sent last is large
         self._small_bytes = delivery.small_bytes
         self._window = delivery.max_in_flight  # how many may be in flight; throttling reduces it
         self._epoch = 0
@@ -257,9 +258,11 @@ class QueueSequencer:
                 break
             is_large = batch.size > self._small_bytes
             if self._in_flight == 0:
-                self.in_bulk = is_large
+                # The small rest of a send_many goes with its large batches, in the same request.
+                self.in_bulk = is_large or self._sent_large
             elif is_large and not self.in_bulk:
                 break  # it waits until the small batches have their answers
+            self._sent_large = is_large
             self._give_number(batch)
             batch.in_flight = True
             self._in_flight += 1

@@ -143,6 +143,20 @@ def test_small_batches_follow_a_large_one_on_its_stream() -> None:
     assert not goes_in_bulk(sequencer)
 
 
+def test_the_small_rest_of_a_send_many_goes_with_its_large_batches() -> None:
+    """If the rest went on the stream of small batches, each call would cost two requests, and the next large batch of
+    the queue would wait for the rest's answer."""
+    sequencer = make_sequencer()
+    add(sequencer, bytes(20_000), close=True)
+    acknowledge(sequencer, *sequencer.take(0))
+    add_closed(sequencer, 1)
+    add(sequencer, bytes(20_000), close=True)
+    rest, large = sequencer.take(0)
+    assert goes_in_bulk(sequencer)
+    acknowledge(sequencer, rest, 1)
+    acknowledge(sequencer, large, 2)
+
+
 @pytest.mark.parametrize(("batch_bytes", "large"), [(256 << 10, 17 << 10), (16_000, 1_100)])
 def test_what_is_small_follows_from_the_size_of_batches(batch_bytes: int, large: int) -> None:
     for size, in_bulk in ((large, True), (large // 2, False)):
