@@ -10,6 +10,11 @@ without pause wakes it once.
 A message in the line is not counted in the producer's buffer yet. While the line is full, the program's thread waits
 for the event loop, which needs some milliseconds. If the producer's buffer is full, the event loop refuses the message
 with BufferFullError. When the event loop has ended, the messages that it has not taken get ClosedError.
+
+The event loop's thread never takes a lock that a program's thread can hold. A signal handler runs in the middle of any
+call of the main thread. If it closes the producer there, it waits for the event loop, and an event loop that waited for
+a lock of the interrupted call would never end. So both sides use only operations of a deque that are atomic, in an
+order that loses no message.
 """
 
 from __future__ import annotations
@@ -36,8 +41,8 @@ MAX_LINE_BYTES = 8 << 20
 _LOOK_SECONDS = 0.1
 
 MessageFuture = concurrent.futures.Future[RecordMetadata]
-# A message as it waits: its future, its topic, and the other arguments of `send_nowait` in their order.
-_Waiting = tuple[MessageFuture, str, tuple[Any, ...]]
+# A message as it waits: its future, its size in bytes, its topic, and the other arguments of `send_nowait` in order.
+_Waiting = tuple[MessageFuture, int, str, tuple[Any, ...]]
 
 
 class Handover:
@@ -48,15 +53,20 @@ class Handover:
         self._thread = thread
         self._accept = accept
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._line: list[_Waiting] = []
-        self._line_bytes = 0
+        self._line: deque[_Waiting] = deque()
+        # The bytes that came into the line and that left it. The program's threads change the first number, and the
+        # event loop's thread the second.
+        self._came_bytes = 0
+        self._left_bytes = 0
+        # Only the program's threads take it. A signal handler may send a message while its own thread holds it.
+        self._lock = threading.RLock()
+        # A held lock for each thread that waits for room. The event loop releases it.
+        self._waiters: deque[threading.Lock] = deque()
         # Messages that were taken from the line. Only the event loop's thread uses them.
         self._taken: deque[_Waiting] = deque()
         # True from the time at which the event loop is asked to take the line until it has found the line empty.
         self._asked = False
-        # True when the event loop has ended. The line is empty then, and stays empty.
+        # True when the event loop has ended, and takes nothing from the line any more.
         self._ended = False
         thread.at_end(self._end)
 
@@ -67,46 +77,70 @@ class Handover:
     def put(self, size: int, topic: str, arguments: tuple[Any, ...]) -> MessageFuture:
         """Add a message of `size` bytes to the line, and return its future. If the line is full, wait until the event
         loop has taken it. Raises ClosedError."""
-        future = MessageFuture()
-        with self._lock:
-            if os.getpid() != self._pid:
-                self._thread.check_open()  # a child process has a copy of the line, and no thread that takes it
+        if self._ended or os.getpid() != self._pid:
+            self._thread.check_open()  # a child process has a copy of the line, and no thread that takes it
+        waiting = (MessageFuture(), size, topic, arguments)
+        if self._thread.is_current:  # a callback of a future sends again
             if self._is_full(size):
+                self._take()  # no other thread would
+            self._left_bytes -= size
+            self._append(waiting)
+        else:
+            while not self._enters(waiting):
                 self._wait_for_room(size)
+        return waiting[0]
+
+    def _enters(self, waiting: _Waiting) -> bool:
+        """Add the message to the line, if there is room."""
+        with self._lock:
+            if self._is_full(waiting[1]):
+                return False
+            self._came_bytes += waiting[1]
+            self._append(waiting)
+            return True
+
+    def _append(self, waiting: _Waiting) -> None:
+        # The message is in the line before this looks whether the event loop comes. The event loop says that it does
+        # not come before it looks into the line. So one of the two sees the other.
+        self._line.append(waiting)
+        if self._ended:
+            self._refuse_all()
+        elif not self._asked:
+            self._asked = True
+            self._ask()
+
+    def _ask(self) -> None:
+        try:
+            self._thread.call_soon(self._take)
+        except ClosedError:  # the event loop ends, and then refuses what is in the line
             if self._ended:
-                self._thread.check_open()  # raises ClosedError
-            if not self._asked:
-                self._thread.call_soon(self._take)
-                self._asked = True
-            self._line.append((future, topic, arguments))
-            self._line_bytes += size
-        return future
+                self._refuse_all()
 
     def _is_full(self, size: int) -> bool:
-        line = self._line
-        return bool(line) and (len(line) >= MAX_LINE_MESSAGES or self._line_bytes + size > MAX_LINE_BYTES)
+        waiting = len(self._line)
+        return waiting > 0 and (
+            waiting >= MAX_LINE_MESSAGES or self._came_bytes - self._left_bytes + size > MAX_LINE_BYTES
+        )
 
     def _wait_for_room(self, size: int) -> None:
-        if self._thread.is_current:  # a callback of a future sends again: nobody else would take the line
-            self._room.release()
-            try:
-                self._take()
-            finally:
-                self._room.acquire()
         while self._is_full(size):
             self._thread.check_open()
-            self._room.wait(_LOOK_SECONDS)
+            waiter = threading.Lock()
+            waiter.acquire()
+            self._waiters.append(waiter)
+            if self._is_full(size):  # otherwise the event loop may have been here before the waiter
+                waiter.acquire(timeout=_LOOK_SECONDS)
 
     def _take(self) -> None:
-        with self._lock:
-            line, self._line, self._line_bytes = self._line, [], 0
-            self._asked = bool(line)
-            self._room.notify_all()
-        if line:
-            self._thread.call_soon_here(self._take)
-        self._taken.extend(line)
+        if not self._line:
+            self._asked = False
+            if not self._line:  # a message that came in between did not ask
+                return
+            self._asked = True
+        self._thread.call_soon_here(self._take)
+        self._empty_into_taken()
         while self._taken:  # a callback of a future may call `_take` meanwhile
-            future, topic, arguments = self._taken.popleft()
+            future, _, topic, arguments = self._taken.popleft()
             receipt = MessageReceipt(topic, future)
             try:
                 self._accept(receipt, topic, *arguments)
@@ -115,16 +149,38 @@ class Handover:
             except Exception as error:  # of an argument with an unusual type: the program gets it as from send()
                 receipt.broken(error)
 
+    def _empty_into_taken(self) -> None:
+        """Take what is in the line now, and wake the threads that wait for room."""
+        for _ in range(len(self._line)):
+            waiting = self._line.popleft()
+            self._left_bytes += waiting[1]
+            self._taken.append(waiting)
+        while self._waiters:
+            self._waiters.popleft().release()
+
     def _end(self) -> None:
         """Fail the messages that the event loop has not taken before it ended, and let no more into the line."""
-        with self._lock:
-            self._ended = True
-            self._taken.extend(self._line)
-            self._line, self._line_bytes = [], 0
-            self._room.notify_all()
+        self._ended = True
         while self._taken:
-            future, topic, _ = self._taken.popleft()
-            MessageReceipt(topic, future).failed(ClosedError("The producer was closed before this message was sent."))
+            _refuse(self._taken.popleft())
+        self._refuse_all()
+        while self._waiters:
+            self._waiters.popleft().release()
+
+    def _refuse_all(self) -> None:
+        """Fail the messages that came into the line after the event loop took it for the last time. Several threads
+        may do so at the same time."""
+        while self._line:
+            try:
+                waiting = self._line.popleft()
+            except IndexError:  # another thread was faster
+                return
+            _refuse(waiting)
+
+
+def _refuse(waiting: _Waiting) -> None:
+    future, _, topic, _ = waiting
+    MessageReceipt(topic, future).failed(ClosedError("The producer was closed before this message was sent."))
 
 
 class MessageReceipt:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -137,6 +139,59 @@ def test_a_message_that_comes_while_the_event_loop_ends_gets_an_error(thread: Co
     assert isinstance(late.exception(DEADLINE_S), ClosedError)
     with pytest.raises(ClosedError):
         line.put(1, "t", (0,))
+
+
+@pytest.mark.parametrize("in_the_middle_of", ["call_soon", "check_open"])
+def test_a_signal_handler_may_close_the_client_in_the_middle_of_a_call(
+    thread: CountingThread, in_the_middle_of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler runs in the main thread, so what it interrupts goes on only after it. Here a call of `put` itself calls
+    close(), which waits until the event loop has ended."""
+    line = Handover(thread, accepting)
+    blocked = Blocked(thread)
+    futures: list[MessageFuture] = []
+    if in_the_middle_of == "check_open":  # while `put` waits for room
+        futures += [line.put(1, "t", (number,)) for number in range(handover.MAX_LINE_MESSAGES)]
+    interrupted = getattr(thread, in_the_middle_of)
+
+    def handler(*arguments: Any) -> None:
+        monkeypatch.undo()
+        blocked.go.set()
+        thread.close()
+        interrupted(*arguments)
+
+    monkeypatch.setattr(thread, in_the_middle_of, handler)
+    ended = threading.Event()
+
+    def send() -> None:
+        with contextlib.suppress(ClosedError):
+            futures.append(line.put(1, "t", (0,)))
+        ended.set()
+
+    threading.Thread(target=send, daemon=True).start()
+    assert ended.wait(DEADLINE_S), "the handler waits for ever"
+    assert futures
+    assert all(future.done() for future in futures), "each message has its result or an error"
+
+
+def test_no_message_is_forgotten_when_several_threads_send(thread: CountingThread) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def accept(receipt: MessageReceipt, topic: str, sender: int, number: int) -> None:
+        seen.append((sender, number))
+        accepting(receipt, topic, number)
+
+    line = Handover(thread, accept)
+
+    def send(sender: int) -> None:
+        futures = [line.put(1, "t", (sender, number)) for number in range(5_000)]
+        assert [future.result(DEADLINE_S).offset for future in futures] == list(range(5_000))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(send, range(4)))
+    for sender in range(4):
+        assert [number for one, number in seen if one == sender] == list(range(5_000))
+    assert len(line) == 0
 
 
 def test_a_callback_may_send_although_the_line_is_full(thread: CountingThread) -> None:
