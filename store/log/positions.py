@@ -130,5 +130,6 @@ class Positions:
         return index - 1 if index > self._start_tail.index and self.end(index) > limit else index
 
     def _place(self, index: int) -> int:
-        assert self._start_tail.index < index <= self.last_index, f"no entry {index} in {self._start_tail.index + 1}.."
-        return index - self._start_tail.index - 1
+        place = index - self._start_tail.index - 1
+        assert 0 <= place < len(self._positions), f"no entry {index} in {self._start_tail.index + 1}.."
+        return place
