@@ -148,7 +148,8 @@ def test_the_small_rest_of_a_send_many_goes_with_its_large_batches() -> None:
     the queue would wait for the rest's answer."""
     sequencer = make_sequencer()
     add(sequencer, bytes(20_000), close=True)
-    acknowledge(sequencer, *sequencer.take(0))
+    (first,) = sequencer.take(0)
+    acknowledge(sequencer, first)
     add_closed(sequencer, 1)
     add(sequencer, bytes(20_000), close=True)
     rest, large = sequencer.take(0)
