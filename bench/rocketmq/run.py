@@ -1,11 +1,12 @@
 """Measures ledgermq beside Apache RocketMQ with the same unmodified RocketMQ clients, in turns, and writes a table.
 
     make bench-rocketmq
-    .venv/bin/python -m bench.rocketmq.run [--clients python java] [--seconds 5] [--rounds 3] [--out DIRECTORY]
+    .venv/bin/python -m bench.rocketmq.run [--clients python java] [--seconds 5] [--rounds 3] [--shards 1] [--out DIR]
 
 The command needs Java and Maven, for Apache's servers, and the client programs (`make rocketmq-clients`). It writes
-`rocketmq.md` and `results.json` into DIRECTORY (default: bench-rocketmq-DATE). Do not use the machine for anything
-else meanwhile. While one system is measured, the processes of the other one are stopped.
+`rocketmq.md` and `results.json` into DIR (default: bench-rocketmq-DATE). Do not use the machine for anything
+else meanwhile. While one system is measured, the processes of the other one are stopped. With one shard, one node does
+the work of a leader, as one of Apache's brokers does. With three shards each node leads one of them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="ledgermq-rocketmq-", dir=given.directory) as directory:
             say("starting Apache's servers and a ledgermq cluster")
-            with running_systems(Path(directory)) as systems:
+            with running_systems(Path(directory), given.shards) as systems:
                 asyncio.run(measure(systems, given, runs))
     except (DevError, PeerError, ProgramError) as error:
         print(error, file=sys.stderr)
@@ -52,6 +53,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "results.json", {"machine": conditions, "runs": [run.as_json() for run in runs]})
     notes = [f"{given.rounds} rounds of {given.seconds:g} s each; a ratio is that of the medians, ours / Apache's"]
+    notes += [f"shards of the ledgermq cluster: {given.shards}"]
     notes += [f"{name}: {what}" for name, what in conditions.items()]
     notes += [f"load after: {' '.join(f'{each:.2f}' for each in os.getloadavg())}"]
     page = contest_page(runs, notes)
@@ -95,6 +97,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", nargs="+", choices=_CLIENTS, default=list(_CLIENTS))
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
+    parser.add_argument("--shards", type=int, default=1, help="of the ledgermq cluster (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="where to write (default: bench-rocketmq-DATE)")
     parser.add_argument("--directory", type=Path, help="where the servers store their data")
     return parser.parse_args()

@@ -68,11 +68,12 @@ class LedgermqSystem:
 
 
 @contextmanager
-def running_systems(directory: Path) -> Iterator[tuple[ApacheSystem, LedgermqSystem]]:
-    """Run both systems. Both flush in the background, and a majority has a message before it is acknowledged."""
+def running_systems(directory: Path, shards: int) -> Iterator[tuple[ApacheSystem, LedgermqSystem]]:
+    """Run both systems. Both flush in the background, and a majority has a message before it is acknowledged. The
+    ledgermq cluster has so many shards."""
     with ExitStack() as stack:
         apache = ApacheSystem(stack.enter_context(apache_cluster(directory)))
-        ours = LedgermqSystem(stack.enter_context(fresh_cluster(directory / "ledgermq", _NODES)))
+        ours = LedgermqSystem(stack.enter_context(fresh_cluster(directory / "ledgermq", _NODES, shards=shards)))
         try:
             yield apache, ours
         finally:

@@ -33,7 +33,8 @@ class DeliverySettings:
 
     @property
     def small_bytes(self) -> int:
-        """The size of the largest small batch, in bytes. Small batches travel on streams that producers share."""
+        """The size of the largest small batch, in bytes. Small batches travel on streams that producers share, unless
+        they follow a large one."""
         return min(_SMALL_BYTES, self.batch_bytes // _SMALL_PART)
 
     @property
