@@ -87,9 +87,7 @@ def _refusing_leaders(seen: Observation) -> Iterator[DoctorFinding]:
             yield DoctorFinding("critical", "unacknowledged", what, f"ledgermq cluster transfer-leader --shard {shard}")
         if status.no_writes:
             what = f"shard {shard} takes no writes: node {node.node}, its leader: {status.no_writes}"
-            yield DoctorFinding(
-                "critical", "no-writes", what, f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard}"
-            )
+            yield DoctorFinding("critical", "no-writes", what, _way_to_writes(status.no_writes, shard))
 
 
 def _unreachable(seen: Observation) -> Iterator[DoctorFinding]:
@@ -109,8 +107,7 @@ def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
             )
         if shard.no_writes and shard.role != "leader":
             what = f"{where}: takes no writes if it leads: {shard.no_writes}"
-            trim = f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard.shard}"
-            yield DoctorFinding("warning", "no-writes", what, trim)
+            yield DoctorFinding("warning", "no-writes", what, _way_to_writes(shard.no_writes, shard.shard))
         if shard.diverged and shard.role != "leader":
             what = f"{where}: {shard.diverged}"
             yield DoctorFinding("warning", "diverged", what, f"{_INFO}  (docs/OPERATING.md, Diverged replicas)")
@@ -176,6 +173,14 @@ def _clocks(seen: Observation) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             "warning", "clock", f"node {node}: {clock_sentence(offset_ms)}", "timedatectl  (on this node)"
         )
+
+
+def _way_to_writes(no_writes: str, shard: int) -> str:
+    """Return the command for a replica that takes no writes for the reason `no_writes`. A full disk needs room. After
+    any other failure of its disk a node takes writes only when it has been restarted."""
+    if "full" in no_writes:
+        return f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard}"
+    return "dmesg | tail  (on this node; check its disk, then restart the node)"
 
 
 def _disks(seen: Observation) -> Iterator[DoctorFinding]:

@@ -89,6 +89,13 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
     (with_node(DEAD), "warning", "unreachable", "node 3 at 127.0.0.1:9873 does not answer", "ledgermq dev start"),
     (with_node(node_of(2, stopped="too old")), "warning", "stopped", "node 2, shard 0: applies no more", "upgrade"),
     (with_node(node_of(2, no_writes="full")), "warning", "no-writes", "node 2, shard 0: takes no writes", "trim"),
+    (
+        with_node(node_of(2, no_writes="failed")),
+        "warning",
+        "no-writes",
+        "node 2, shard 0: takes no writes",
+        "dmesg",
+    ),
     (with_node(node_of(2, diverged="index 7")), "warning", "diverged", "node 2, shard 0: index 7", "cluster info"),
     (with_node(node_of(2, suspect=True)), "warning", "suspect", "may have lost entries", "cluster info"),
     (with_node(node_of(2, rebuilt="it was damaged")), "note", "rebuilt", "it was damaged", "log verify"),
