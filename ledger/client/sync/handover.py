@@ -11,10 +11,10 @@ A message in the line is not counted in the producer's buffer yet. While the lin
 for the event loop, which needs some milliseconds. If the producer's buffer is full, the event loop refuses the message
 with BufferFullError. When the event loop has ended, the messages that it has not taken get ClosedError.
 
-The event loop's thread never takes a lock that a program's thread can hold. A signal handler runs in the middle of any
-call of the main thread. If it closes the producer there, it waits for the event loop, and an event loop that waited for
-a lock of the interrupted call would never end. So both sides use only operations of a deque that are atomic, in an
-order that loses no message.
+The event loop's thread takes no lock of this module, because a signal handler runs in the middle of any call of the
+main thread. If it closes the producer there, it waits for the event loop, and an event loop that waited for a lock of
+the interrupted call would never end. So both sides use only operations of a deque that are atomic, in an order that
+loses no message, also if the handler sends messages itself, and if Ctrl-C ends the call.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ledger.timed import WaitingMessages
 MAX_LINE_MESSAGES = 2_048
 # Large values are passed on sooner: a line holds no more bytes than this, or a single message.
 MAX_LINE_BYTES = 8 << 20
+# Threads that send at the same moment may exceed both by a message each, and callbacks of futures do not wait.
 
 # While the line is full, how often a waiting thread looks whether the event loop still runs.
 _LOOK_SECONDS = 0.1
@@ -58,14 +59,16 @@ class Handover:
         # event loop's thread the second.
         self._came_bytes = 0
         self._left_bytes = 0
-        # Only the program's threads take it. A signal handler may send a message while its own thread holds it.
+        # Protects `_came_bytes`. A signal handler may send a message while its own thread holds the lock.
         self._lock = threading.RLock()
         # A held lock for each thread that waits for room. The event loop releases it.
         self._waiters: deque[threading.Lock] = deque()
         # Messages that were taken from the line. Only the event loop's thread uses them.
         self._taken: deque[_Waiting] = deque()
-        # True from the time at which the event loop is asked to take the line until it has found the line empty.
-        self._asked = False
+        # While the two are equal, the event loop comes: it was asked, and has not found the line empty since. Each time
+        # it finds the line empty, it begins a new turn.
+        self._turn = 0
+        self._asked_in = -1
         # True when the event loop has ended, and takes nothing from the line any more.
         self._ended = False
         thread.at_end(self._end)
@@ -80,41 +83,28 @@ class Handover:
         if self._ended or os.getpid() != self._pid:
             self._thread.check_open()  # a child process has a copy of the line, and no thread that takes it
         waiting = (MessageFuture(), size, topic, arguments)
-        if self._thread.is_current:  # a callback of a future sends again
-            if self._is_full(size):
-                self._take()  # no other thread would
+        if self._thread.is_current:  # a callback of a future sends again, and must not wait for its own thread
             self._left_bytes -= size
-            self._append(waiting)
         else:
-            while not self._enters(waiting):
+            while self._is_full(size):
                 self._wait_for_room(size)
-        return waiting[0]
-
-    def _enters(self, waiting: _Waiting) -> bool:
-        """Add the message to the line, if there is room."""
-        with self._lock:
-            if self._is_full(waiting[1]):
-                return False
-            self._came_bytes += waiting[1]
-            self._append(waiting)
-            return True
-
-    def _append(self, waiting: _Waiting) -> None:
-        # The message is in the line before this looks whether the event loop comes. The event loop says that it does
-        # not come before it looks into the line. So one of the two sees the other.
+            with self._lock:
+                self._came_bytes += size
         self._line.append(waiting)
         if self._ended:
             self._refuse_all()
-        elif not self._asked:
-            self._asked = True
+        else:
             self._ask()
+        return waiting[0]
 
     def _ask(self) -> None:
-        try:
-            self._thread.call_soon(self._take)
-        except ClosedError:  # the event loop ends, and then refuses what is in the line
-            if self._ended:
-                self._refuse_all()
+        """Ask the event loop to come, if it does not come yet. The caller's message is in the line already, and the
+        event loop begins a new turn before it looks into the line for the last time. So one of the two sees the other.
+        """
+        turn = self._turn
+        if self._asked_in != turn:
+            self._thread.soon(self._take)
+            self._asked_in = turn  # not before: a signal may come in between, and its handler may send and wait
 
     def _is_full(self, size: int) -> bool:
         waiting = len(self._line)
@@ -128,18 +118,20 @@ class Handover:
             waiter = threading.Lock()
             waiter.acquire()
             self._waiters.append(waiter)
-            if self._is_full(size):  # otherwise the event loop may have been here before the waiter
-                waiter.acquire(timeout=_LOOK_SECONDS)
+            # The event loop may have been here before the waiter. If it does not come: perhaps Ctrl-C ended the call
+            # that put the last message into the line, before it asked.
+            if self._is_full(size) and not waiter.acquire(timeout=_LOOK_SECONDS):
+                self._ask()
 
     def _take(self) -> None:
-        if not self._line:
-            self._asked = False
+        if not self._line and not self._taken:
+            self._turn += 1
             if not self._line:  # a message that came in between did not ask
                 return
-            self._asked = True
+            self._asked_in = self._turn
         self._thread.call_soon_here(self._take)
         self._empty_into_taken()
-        while self._taken:  # a callback of a future may call `_take` meanwhile
+        while self._taken:
             future, _, topic, arguments = self._taken.popleft()
             receipt = MessageReceipt(topic, future)
             try:

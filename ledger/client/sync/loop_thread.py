@@ -10,6 +10,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -18,6 +19,9 @@ from ledger.errors import ClosedError, InvalidArgumentError
 
 A = TypeVar("A")
 T = TypeVar("T")
+
+# How long a client that is being closed may take to end what it can when Ctrl-C interrupts the call.
+CLEAN_UP_S = 5.0
 
 
 class AsyncClient(Protocol):
@@ -35,40 +39,53 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
         # So that no work is submitted after the end of the loop. A signal handler may close the client while its own
         # thread holds the lock.
         self._lock = threading.RLock()
         self._closing = False
+        self._over = False
         self._at_end: list[Callable[[], object]] = []
+        self._end: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive() and not self._closing
+        """False if the event loop ends or has ended, and in a child process."""
+        # Not by Thread.is_alive(): if Ctrl-C interrupts it, CPython 3.11 and 3.12 take a living thread for dead.
+        return not (self._closing or self._over) and os.getpid() == self._pid
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], *, clean_up_s: float = 0.0) -> T:
         """Run the coroutine `work` on the event loop, and return its result. If the waiting thread is interrupted,
-        `work` is cancelled."""
+        `work` is cancelled, and has `clean_up_s` seconds to end."""
+        self.refuse_itself(work)
+        call = _Call(work, self)
+        try:
+            self._begin(call)
+            return call.result()
+        except BaseException as error:
+            self.soon(call.cancel)
+            if not isinstance(error, Exception):
+                call.wait(clean_up_s)
+            raise
+
+    def refuse_itself(self, work: Coroutine[Any, Any, object]) -> None:
+        """If the caller runs on the thread of the event loop, close `work` and raise InvalidArgumentError."""
         if self.is_current:
             work.close()
             raise InvalidArgumentError(
                 "A synchronous client cannot be called on its own thread, for example by a coroutine that it runs: the "
                 "call would wait for itself."
             )
-        call = _Call(work, self)
-        try:
-            self._begin(call)
-            return call.result()
-        except BaseException:
-            self.soon(call.cancel)
-            raise
 
     def _begin(self, call: _Call[T]) -> None:
         with self._lock:
             if self.alive:
-                self._loop.call_soon_threadsafe(call.begin)
-                return
+                with contextlib.suppress(RuntimeError):  # a signal handler has just closed the client
+                    self._loop.call_soon_threadsafe(call.begin)
+                if not self._over:
+                    return
         call.work.close()
         raise _closed()
 
@@ -77,14 +94,6 @@ class LoopThread:
             if self.alive:
                 return asyncio.run_coroutine_threadsafe(self._closed_where_cancelled(work), self._loop)
         work.close()
-        raise _closed()
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        """Call `callback` on the event loop, after all work that was submitted before. Raises ClosedError."""
-        with self._lock:
-            if self.alive:
-                self._loop.call_soon_threadsafe(callback)
-                return
         raise _closed()
 
     def call_soon_here(self, callback: Callable[[], object]) -> None:
@@ -110,8 +119,9 @@ class LoopThread:
         if not self.alive:
             raise _closed()
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Run `call` on the event loop, and return at once. Signal handlers can use it, because it takes no lock."""
+    def soon(self, call: Callable[[], object]) -> None:
+        """Call `call` on the event loop, after all work that was submitted before. If the event loop has ended, do
+        nothing. Signal handlers can use this, because it takes no lock."""
         with contextlib.suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(call)
 
@@ -119,16 +129,33 @@ class LoopThread:
         """End the event loop and its thread. Threads that wait for unfinished work get ClosedError. The call is
         idempotent, even if several threads make it at the same time."""
         with self._lock:
-            winding_up, self._closing = self.alive, True
-            if winding_up:
-                asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
+            if self.alive:
+                # Before `_closing` is set: a signal handler that closes the client in between waits for this.
+                self.soon(self._begin_to_end)
+                self._closing = True
         self._thread.join()
 
     def _work(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
-        for callback in self._at_end:
-            callback()
+        try:
+            self._run()
+        finally:
+            self._over = True
+            self._loop.close()
+            for callback in self._at_end:
+                callback()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        except BaseException:  # a callback of the program has ended the event loop, for example by sys.exit()
+            self._closing = True
+            self._loop.run_until_complete(self._wind_up())
+            raise
+
+    def _begin_to_end(self) -> None:
+        self._closing = True
+        if self._end is None:
+            self._end = self._loop.create_task(self._wind_up())
 
     async def _wind_up(self) -> None:
         """Cancel all tasks, and stop the event loop. When `_wind_up` runs, all submitted work has already begun,
@@ -184,6 +211,11 @@ class _Call(Generic[T]):
         finally:
             self._error = None  # its traceback refers to this frame
 
+    def wait(self, seconds: float) -> None:
+        """Wait until the work has ended, at most so long."""
+        if seconds > 0 and self._ended.acquire(timeout=seconds):
+            self._ended.release()
+
     def _end(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
             self._error = _closed() if self._thread.is_closing else concurrent.futures.CancelledError()
@@ -231,9 +263,11 @@ def started(client: AsyncClient, name: str) -> LoopThread:
 
 
 def stopped(stop: Coroutine[Any, Any, None], thread: LoopThread) -> None:
-    """Run `stop`, which stops a client, and end the client's thread. The call is idempotent."""
+    """Run `stop`, which stops a client, and end the client's thread. The call is idempotent. If Ctrl-C interrupts it,
+    the client has CLEAN_UP_S seconds to tell every call that waits."""
+    thread.refuse_itself(stop)
     try:
         with contextlib.suppress(ClosedError):  # the client was closed, or another thread is closing it
-            thread.run(stop)
+            thread.run(stop, clean_up_s=CLEAN_UP_S)
     finally:
         thread.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,10 +15,10 @@ import pytest
 
 import ledgermq
 from ledger.client.producer.producer_batch import Acknowledged
-from ledger.client.sync import handover
+from ledger.client.sync import handover, loop_thread
 from ledger.client.sync.handover import Handover, MessageFuture, MessageReceipt
 from ledger.client.sync.loop_thread import LoopThread
-from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, MessageTooLargeError
+from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, LedgerError, MessageTooLargeError
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
 pytestmark = pytest.mark.real
@@ -29,9 +31,9 @@ class CountingThread(LoopThread):
 
     wakes = 0
 
-    def call_soon(self, callback: Callable[[], object]) -> None:
+    def soon(self, call: Callable[[], object]) -> None:
         self.wakes += 1
-        super().call_soon(callback)
+        super().soon(call)
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ class Blocked:
     def __init__(self, thread: LoopThread) -> None:
         self.go = threading.Event()
         self._there = threading.Event()
-        LoopThread.call_soon(thread, self._hold)
+        LoopThread.soon(thread, self._hold)
         assert self._there.wait(DEADLINE_S)
 
     def _hold(self) -> None:
@@ -141,7 +143,7 @@ def test_a_message_that_comes_while_the_event_loop_ends_gets_an_error(thread: Co
         line.put(1, "t", (0,))
 
 
-@pytest.mark.parametrize("in_the_middle_of", ["call_soon", "check_open"])
+@pytest.mark.parametrize("in_the_middle_of", ["soon", "check_open"])
 def test_a_signal_handler_may_close_the_client_in_the_middle_of_a_call(
     thread: CountingThread, in_the_middle_of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +174,54 @@ def test_a_signal_handler_may_close_the_client_in_the_middle_of_a_call(
     assert ended.wait(DEADLINE_S), "the handler waits for ever"
     assert futures
     assert all(future.done() for future in futures), "each message has its result or an error"
+
+
+def test_a_signal_handler_may_send_and_wait_in_the_middle_of_a_call(
+    thread: CountingThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupted call has put its message into the line, and has not asked the event loop to come."""
+    line = Handover(thread, accepting)
+    interrupted = thread.soon
+    offsets: list[int] = []
+
+    def handler(call: Callable[[], object]) -> None:
+        monkeypatch.undo()
+        offsets.append(line.put(1, "t", (2,)).result(DEADLINE_S).offset)
+        interrupted(call)
+
+    monkeypatch.setattr(thread, "soon", handler)
+    assert line.put(1, "t", (1,)).result(DEADLINE_S).offset == 1
+    assert offsets == [2]
+
+
+def test_a_message_whose_call_was_interrupted_holds_up_no_other(
+    thread: CountingThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Handover(thread, accepting)
+
+    def interrupted(_: Callable[[], object]) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(thread, "soon", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        line.put(1, "t", (1,))
+    assert line.put(1, "t", (2,)).result(DEADLINE_S).offset == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(thread: CountingThread) -> None:
+    line = Handover(thread, accepting)
+    waiting = ThreadPoolExecutor(1).submit(thread.run, asyncio.sleep(1000))
+    blocked = Blocked(thread)
+    first = line.put(1, "t", (0,))
+    first.add_done_callback(lambda _: sys.exit())
+    rest = [line.put(1, "t", (number,)) for number in range(1, 10)]
+    blocked.go.set()
+    assert [future.result(DEADLINE_S).offset for future in rest] == list(range(1, 10)), "they were in the line before"
+    assert isinstance(waiting.exception(DEADLINE_S), ClosedError)
+    with pytest.raises(ClosedError):
+        thread.run(asyncio.sleep(0))
 
 
 def test_no_message_is_forgotten_when_several_threads_send(thread: CountingThread) -> None:
@@ -230,13 +280,40 @@ def test_a_cancelled_future_gets_no_result_and_harms_nobody(thread: CountingThre
 
 
 @pytest.fixture
-async def cluster() -> AsyncIterator[FakeCluster]:
+async def broker() -> AsyncIterator[FakeBroker]:
     cluster = FakeCluster()
     cluster.create("t", 1)
     broker = FakeBroker(1, cluster)
     await broker.start()
-    yield cluster
+    yield broker
     await broker.stop()
+
+
+@pytest.fixture
+def cluster(broker: FakeBroker) -> FakeCluster:
+    return broker.cluster
+
+
+async def test_ctrl_c_while_the_producer_closes_leaves_no_future_without_an_error(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a thread that waits for a result would keep the program from ending."""
+    broker.silent = True
+
+    def interrupted(_: object) -> None:
+        time.sleep(0.2)  # close() waits for the results
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    def work() -> None:
+        one = ledgermq.Producer(list(broker.cluster.addresses.values()))
+        futures = [one.send_nowait("t", b"%d" % number) for number in range(10)]
+        monkeypatch.setattr(loop_thread._Call, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.close()
+        assert all(isinstance(future.exception(DEADLINE_S), LedgerError) for future in futures)
+
+    await asyncio.to_thread(work)
 
 
 async def test_errors_come_through_the_future(cluster: FakeCluster) -> None:
