@@ -12,7 +12,7 @@ import contextlib
 import inspect
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ledger.errors import ClosedError, InvalidArgumentError
@@ -80,8 +80,8 @@ class LoopThread:
             )
 
     def _begin(self, call: _Call[T]) -> None:
-        with self._lock:
-            if self.alive:
+        with self._working() as works:
+            if works:
                 with contextlib.suppress(RuntimeError):  # a signal handler has just closed the client
                     self._loop.call_soon_threadsafe(call.begin)
                 if not self._over:
@@ -90,11 +90,20 @@ class LoopThread:
         raise _closed()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        with self._lock:
-            if self.alive:
+        with self._working() as works:
+            if works:
                 return asyncio.run_coroutine_threadsafe(self._closed_where_cancelled(work), self._loop)
         work.close()
         raise _closed()
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[bool]:
+        """Hold the lock during the block, which gets True if the event loop takes work."""
+        if not self.alive:  # in a child process, a thread that exists only in the parent may hold the lock
+            yield False
+            return
+        with self._lock:
+            yield self.alive
 
     def call_soon_here(self, callback: Callable[[], object]) -> None:
         """Call `callback` in the next turn of the event loop. The caller must run on the event loop."""
@@ -128,8 +137,8 @@ class LoopThread:
     def close(self) -> None:
         """End the event loop and its thread. Threads that wait for unfinished work get ClosedError. The call is
         idempotent, even if several threads make it at the same time."""
-        with self._lock:
-            if self.alive:
+        with self._working() as works:
+            if works:
                 # Before `_closing` is set: a signal handler that closes the client in between waits for this.
                 self.soon(self._begin_to_end)
                 self._closing = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
 import threading
 import time
@@ -222,6 +224,37 @@ def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(thr
     assert isinstance(waiting.exception(DEADLINE_S), ClosedError)
     with pytest.raises(ClosedError):
         thread.run(asyncio.sleep(0))
+
+
+def test_a_child_process_does_not_wait_for_a_thread_of_its_parent(thread: CountingThread) -> None:
+    """At the fork, a thread that does not exist in the child process holds the lock."""
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with thread._lock:
+            held.set()
+            assert go.wait(DEADLINE_S)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(DEADLINE_S)
+    child = os.fork()
+    if not child:
+        try:
+            thread.run(asyncio.sleep(0))
+        except ClosedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    go.set()
+    holder.join()
+    end, ended = time.monotonic() + DEADLINE_S, (0, 0)
+    while ended == (0, 0) and time.monotonic() < end:
+        ended = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+    assert ended == (child, 0)
 
 
 def test_no_message_is_forgotten_when_several_threads_send(thread: CountingThread) -> None:
