@@ -226,6 +226,7 @@ def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(thr
         thread.run(asyncio.sleep(0))
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of forks of threads
 def test_a_child_process_does_not_wait_for_a_thread_of_its_parent(thread: CountingThread) -> None:
     """At the fork, a thread that does not exist in the child process holds the lock."""
     held, go = threading.Event(), threading.Event()
