@@ -5,8 +5,8 @@
 
 The command needs Java and Maven, for Apache's servers, and the client programs (`make rocketmq-clients`). It writes
 `rocketmq.md` and `results.json` into DIR (default: bench-rocketmq-DATE). Do not use the machine for anything
-else meanwhile. While one system is measured, the processes of the other one are stopped. With one shard, one node does
-the work of a leader, as one of Apache's brokers does. With three shards each node leads one of them.
+else meanwhile. While one system is measured, the processes of the other system are stopped. With one shard, one node of
+ledgermq leads, as one of Apache's brokers does. With three shards, each node of ledgermq leads a shard.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ CERTIFICATE_CRITICAL_DAYS = 3
 CERTIFICATE_WARNING_DAYS = 30
 
 _INFO = "ledgermq cluster info"
+_TRIM = "ledgermq cluster trim --keep-bytes 10G --dry-run"
 _ORDER: tuple[Urgency, ...] = ("critical", "warning", "note")
 
 
@@ -179,7 +180,7 @@ def _way_to_writes(no_writes: str, shard: int) -> str:
     """Return the command for a replica that takes no writes for the reason `no_writes`. A full disk needs room. After
     any other failure of its disk a node takes writes only when it has been restarted."""
     if "full" in no_writes:
-        return f"ledgermq cluster trim --keep-bytes 10G --dry-run --shard {shard}"
+        return f"{_TRIM} --shard {shard}"
     return "dmesg | tail  (on this node; check its disk, then restart the node)"
 
 
@@ -188,7 +189,7 @@ def _disks(seen: Observation) -> Iterator[DoctorFinding]:
         if figures.disk_use is not None and figures.disk_use >= DISK_WARNING:
             urgency: Urgency = "critical" if figures.disk_use >= DISK_CRITICAL else "warning"
             what = f"node {node}: its disk is {figures.disk_use:.0%} full"
-            yield DoctorFinding(urgency, "disk-full", what, "ledgermq cluster trim --keep-bytes 10G --dry-run")
+            yield DoctorFinding(urgency, "disk-full", what, _TRIM)
         if figures.flushes >= FEWEST_FLUSHES and figures.flush_s >= SLOW_FLUSH_S:
             what = f"node {node}: its disk is slow, an fsync takes {figures.flush_s * 1000:,.0f} ms on average"
             yield DoctorFinding("warning", "disk-slow", what, "iostat -x 1  (on this node)")

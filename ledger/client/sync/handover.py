@@ -20,7 +20,6 @@ loses no message, also if the handler sends messages itself, and if Ctrl-C ends 
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -53,7 +52,6 @@ class Handover:
     def __init__(self, thread: LoopThread, accept: Callable[..., None]) -> None:
         self._thread = thread
         self._accept = accept
-        self._pid = os.getpid()
         self._line: deque[_Waiting] = deque()
         # The bytes that came into the line and that left it. The program's threads change the first number, and the
         # event loop's thread the second.
@@ -80,8 +78,8 @@ class Handover:
     def put(self, size: int, topic: str, arguments: tuple[Any, ...]) -> MessageFuture:
         """Add a message of `size` bytes to the line, and return its future. If the line is full, wait until the event
         loop has taken it. Raises ClosedError."""
-        if self._ended or os.getpid() != self._pid:
-            self._thread.check_open()  # a child process has a copy of the line, and no thread that takes it
+        if self._ended or self._thread.is_copy:
+            self._thread.check_open()
         waiting = (MessageFuture(), size, topic, arguments)
         if self._thread.is_current:  # a callback of a future sends again, and must not wait for its own thread
             self._left_bytes -= size
@@ -147,6 +145,9 @@ class Handover:
             waiting = self._line.popleft()
             self._left_bytes += waiting[1]
             self._taken.append(waiting)
+        self._wake_waiters()
+
+    def _wake_waiters(self) -> None:
         while self._waiters:
             self._waiters.popleft().release()
 
@@ -156,8 +157,7 @@ class Handover:
         while self._taken:
             _refuse(self._taken.popleft())
         self._refuse_all()
-        while self._waiters:
-            self._waiters.popleft().release()
+        self._wake_waiters()
 
     def _refuse_all(self) -> None:
         """Fail the messages that came into the line after the event loop took it for the last time. Several threads

@@ -54,7 +54,12 @@ class LoopThread:
     def alive(self) -> bool:
         """False if the event loop ends or has ended, and in a child process."""
         # Not by Thread.is_alive(): if Ctrl-C interrupts it, CPython 3.11 and 3.12 take a living thread for dead.
-        return not (self._closing or self._over) and os.getpid() == self._pid
+        return not (self._closing or self._over or self.is_copy)
+
+    @property
+    def is_copy(self) -> bool:
+        """True in a child process, which has a copy of this object and no copy of the thread."""
+        return os.getpid() != self._pid
 
     def run(self, work: Coroutine[Any, Any, T], *, clean_up_s: float = 0.0) -> T:
         """Run the coroutine `work` on the event loop, and return its result. If the waiting thread is interrupted,

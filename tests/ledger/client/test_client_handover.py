@@ -149,8 +149,8 @@ def test_a_message_that_comes_while_the_event_loop_ends_gets_an_error(thread: Co
 def test_a_signal_handler_may_close_the_client_in_the_middle_of_a_call(
     thread: CountingThread, in_the_middle_of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A handler runs in the main thread, so what it interrupts goes on only after it. Here a call of `put` itself calls
-    close(), which waits until the event loop has ended."""
+    """While a signal handler runs, the call that it interrupted stands still. So the handler calls close() here from
+    inside `put`. close() returns when the event loop has ended."""
     line = Handover(thread, accepting)
     blocked = Blocked(thread)
     futures: list[MessageFuture] = []
