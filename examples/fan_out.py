@@ -40,7 +40,8 @@ async def main() -> None:
         ]
         for number in range(MESSAGES):
             await producer.send(TOPIC, b"sale %d" % number, tag="paid" if number % 2 else "open", queue=number % 4)
-        await asyncio.wait_for(all_consumed.wait(), 60)
+        async with asyncio.timeout(60):
+            await all_consumed.wait()
         for group in await admin.list_consumer_groups():
             if group.name.endswith(f"-{RUN}"):
                 print(f"{group.name}: members {group.members}, queues {group.queues}")

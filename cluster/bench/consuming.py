@@ -128,7 +128,8 @@ class Consuming:
             if load.seconds:
                 left = min(left, load.seconds - (time.perf_counter() - started))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._done.wait(), max(0.0, min(left, _LOOK_S)))
+                async with asyncio.timeout(max(0.0, min(left, _LOOK_S))):
+                    await self._done.wait()
             now = time.perf_counter()
             if load.seconds and now - started >= load.seconds:
                 return

@@ -89,7 +89,8 @@ class Load:
 async def flood(attacks: Sequence[Coroutine[Any, Any, None]], seconds: float) -> None:
     """Attack for so long, and look at nothing."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*attacks), seconds)
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*attacks)
 
 
 async def attack(

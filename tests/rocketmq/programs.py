@@ -76,7 +76,8 @@ class ClientProgram:
         assert stdin is not None
         stdin.write(json.dumps({"id": number, "do": do, **fields}).encode() + b"\n")
         try:
-            told = await asyncio.wait_for(answer, answer_s)
+            async with asyncio.timeout(answer_s):
+                told = await answer
         except TimeoutError:
             raise ProgramError(
                 f"{self.language}: no answer to {do} within {answer_s:g} s. {self.words()}", None

@@ -75,7 +75,8 @@ class SourceConnection:
     async def ready(self) -> None:
         """Return when the server has this consumer's settings. Raises MirrorError."""
         try:
-            await asyncio.wait_for(self._answered.wait(), SETTINGS_S)
+            async with asyncio.timeout(SETTINGS_S):
+                await self._answered.wait()
         except TimeoutError:
             raise MirrorError(
                 f"{self.address} did not answer the settings of a consumer within {SETTINGS_S:g} s",

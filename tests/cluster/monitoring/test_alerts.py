@@ -197,7 +197,8 @@ async def test_disks_that_fail(tmp_path: Path) -> None:
                 nonlocal sent
                 sent += 1
                 batch = sample_batch(topics[each], producer_id=100 + sent)
-                await asyncio.wait_for(each.fleet.produce(1, batch), 20)
+                async with asyncio.timeout(20):
+                    await each.fleet.produce(1, batch)
 
             async def fill() -> None:
                 disk.run(f'{FULL} || head -c 1M /dev/zero >> "$0/filler"')
