@@ -42,6 +42,8 @@ class LedgerError(Exception):
         repeats         the `RepeatedMessage`s of a batch that were sent before with the same message ids
         places          the places in their batch, from 0, of the messages because of which a broker refused the batch;
                         empty if the error concerns the whole batch
+        not_appended    True: the broker refused a batch before it appended it, so this attempt left nothing in a log.
+                        False: not told
 
     The attributes from `leader` to `next_sequence` are None if they do not apply to the error.
     """
@@ -51,6 +53,7 @@ class LedgerError(Exception):
     acknowledged: Sequence[Any] = ()
     repeats: Sequence[Any] = ()
     places: Sequence[int] = ()
+    not_appended: bool = False
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class LedgerError(Exception):
         next_sequence: int | None = None,
         repeats: Sequence[Any] = (),
         places: Sequence[int] = (),
+        not_appended: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -77,6 +81,8 @@ class LedgerError(Exception):
             self.repeats = repeats
         if places:
             self.places = places
+        if not_appended:
+            self.not_appended = True
 
 
 # --- The request is wrong: the same request will be refused again. ---------------------------------------------------
@@ -589,7 +595,7 @@ _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): 
 
 def to_wire(error: LedgerError) -> error_pb2.Error:
     """Return the wire form of an error. An error whose `code` is empty is sent as INTERNAL."""
-    wire = error_pb2.Error(code=_number(error.code), message=error.message)
+    wire = error_pb2.Error(code=_number(error.code), message=error.message, not_appended=error.not_appended)
     for fact in _FACTS:
         value = getattr(error, fact)
         if value is not None:
@@ -619,6 +625,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
         next_sequence=wire.next_sequence or None,
         repeats=[RepeatedMessage(each.place, each.queue, each.offset, each.append_time_ms) for each in wire.repeats],
         places=tuple(wire.places),
+        not_appended=wire.not_appended,
     )
     if kind is LedgerError:
         error.code = str(wire.code)

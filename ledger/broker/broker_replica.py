@@ -447,9 +447,9 @@ class BrokerReplica:
                     decision = replace(decision, places=tuple(places))
                 if kind is RepeatedMessagesError or decision.places:
                     return self._refused_surely(decision)
-                raise self._refused(decision.error())
+                raise self._refused_at_once(decision.error())
             case Unavailable(obstacle):
-                raise self._refused(self.refusal(obstacle)) from obstacle
+                raise self._refused_at_once(self.refusal(obstacle)) from obstacle
 
     def _refused_surely(self, decision: Refuse) -> asyncio.Future[Committed]:
         """Return a future that ends in the refusal when this node has confirmed that it leads. So its sender knows that
@@ -463,7 +463,7 @@ class BrokerReplica:
         try:
             self.driver.read_index(settle)
         except Refusal as refusal:
-            raise self._refused(self.refusal(refusal)) from refusal
+            raise self._refused_at_once(self.refusal(refusal)) from refusal
         return answer
 
     def _timed_room(self) -> TimedRoom:
@@ -483,6 +483,13 @@ class BrokerReplica:
         """Count a refused batch in the metrics, and return the error for its producer."""
         self._meter.refused(error.code)
         return error
+
+    def _refused_at_once(self, error: LedgerError) -> LedgerError:
+        """Count a batch that is refused before it is appended, and return the error for its producer. If the producer
+        may try again, the error says `not_appended`: the same error also comes from a leader that appended the batch
+        and then lost leadership."""
+        error.not_appended = error.retriable
+        return self._refused(error)
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
         """Append a batch that the broker itself has made, such as the copy of a moved message. The broker never

@@ -117,7 +117,7 @@ UNKNOWN_USER: Code
 USER_EXISTS: Code
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence", "repeats", "places")
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence", "repeats", "places", "not_appended")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +128,7 @@ class Error(_message.Message):
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REPEATS_FIELD_NUMBER: _ClassVar[int]
     PLACES_FIELD_NUMBER: _ClassVar[int]
+    NOT_APPENDED_FIELD_NUMBER: _ClassVar[int]
     code: Code
     message: str
     leader: int
@@ -138,7 +139,8 @@ class Error(_message.Message):
     next_sequence: int
     repeats: _containers.RepeatedCompositeFieldContainer[RepeatedMessage]
     places: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ..., repeats: _Optional[_Iterable[_Union[RepeatedMessage, _Mapping]]] = ..., places: _Optional[_Iterable[int]] = ...) -> None: ...
+    not_appended: bool
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ..., repeats: _Optional[_Iterable[_Union[RepeatedMessage, _Mapping]]] = ..., places: _Optional[_Iterable[int]] = ..., not_appended: _Optional[bool] = ...) -> None: ...
 
 class RepeatedMessage(_message.Message):
     __slots__ = ("place", "queue", "offset", "append_time_ms")

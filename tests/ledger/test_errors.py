@@ -42,6 +42,13 @@ def test_a_forgotten_duplicate_tells_how_far_its_producer_has_come() -> None:
     assert from_wire(to_wire(errors.DuplicateForgottenError("Long ago.", next_sequence=7))).next_sequence == 7
 
 
+@pytest.mark.parametrize("not_appended", [True, False])
+def test_a_refusal_tells_whether_the_batch_was_not_appended(not_appended: bool) -> None:
+    assert (
+        from_wire(to_wire(errors.NotLeaderError("Not here.", not_appended=not_appended))).not_appended == not_appended
+    )
+
+
 def test_facts_that_do_not_apply_are_none() -> None:
     came = from_wire(to_wire(errors.BusyError("Full.")))
     assert (came.leader, came.leader_address, came.first_offset, came.end_offset) == (None, None, None, None)

@@ -56,8 +56,8 @@ LOOK_UP_KEY_BYTES = 12
 # The bytes of a delivery time.
 DELIVERY_TIME_BYTES = 8
 
-# With one of these errors, the attempt did not append the batch. Every other error leaves doubt: for example, a leader
-# that appended the batch and then lost leadership answers that it is not the leader.
+# With one of these errors, the attempt did not append the batch. Any other error leaves doubt, unless the broker says
+# `not_appended`: a leader that appended the batch and then lost leadership answers that it is not the leader.
 _REFUSED_BEFORE_APPEND = (
     AuthenticationError,
     BusyError,
@@ -111,7 +111,7 @@ Answer = Acknowledged | LedgerError
 
 def leaves_doubt(error: LedgerError) -> bool:
     """Return True if a batch may be in the log after an attempt that ended with this error."""
-    return not isinstance(error, _REFUSED_BEFORE_APPEND)
+    return not (error.not_appended or isinstance(error, _REFUSED_BEFORE_APPEND))
 
 
 def ends_doubt(error: LedgerError) -> bool:

@@ -86,11 +86,15 @@ class ShardsMachine(RuleBasedStateMachine):
             self.answer(sequencer, batch, self.brokers[queue].produce(batch.encoded))
 
     @precondition(lambda self: any(self.wire))
-    @rule(queue=st.sampled_from(range(3)), error=st.sampled_from([BusyError, NotLeaderError, ThrottledError]))
-    def is_refused_for_now(self, queue: int, error: type[LedgerError]) -> None:
+    @rule(
+        queue=st.sampled_from(range(3)),
+        error=st.sampled_from([BusyError, NotLeaderError, ThrottledError]),
+        not_appended=st.booleans(),
+    )
+    def is_refused_for_now(self, queue: int, error: type[LedgerError], not_appended: bool = False) -> None:
         if self.wire[queue]:
             sequencer, batch = self.wire[queue].pop(0)
-            self.answer(sequencer, batch, error("not now", throttle_ms=50))
+            self.answer(sequencer, batch, error("not now", throttle_ms=50, not_appended=not_appended))
 
     @precondition(lambda self: any(self.wire))
     @rule(shard=st.sampled_from([0, 1]), arrived=st.integers(0, 3), sent=st.integers(0, 6))
@@ -189,11 +193,12 @@ def sent_to(accumulator: Accumulator, now: float) -> dict[int, list[ProducerBatc
     return {dispatch.sequencer.queue: dispatch.batches for dispatch in accumulator.poll(now).dispatches}
 
 
-def test_on_failure_the_next_attempt_is_made_in_another_shard(accumulator: Accumulator) -> None:
+@pytest.mark.parametrize("error", [BusyError("full"), NotLeaderError("who?", not_appended=True)])
+def test_on_failure_the_next_attempt_is_made_in_another_shard(accumulator: Accumulator, error: LedgerError) -> None:
     sequencers = made(accumulator)
     fate = add(accumulator, sequencers[0], b"a")
     [batch] = sent_to(accumulator, 0)[0]
-    accumulator.answered(sequencers[0], batch, BusyError("full"), 0)
+    accumulator.answered(sequencers[0], batch, error, 0)
     assert sent_to(accumulator, 0) == {1: [batch]}, "the other shard gets the batch at once, without a back-off"
     broker = NaiveBroker()
     for results in accumulator.answered(sequencers[1], batch, broker.produce(batch.encoded), 1):
