@@ -15,7 +15,7 @@ ledger/broker, only the package rpc uses protobuf and gRPC.
     refusals.py                    errors become the error field of a response
     produce_stream.py              the stream of one producer, with responses in order
     share_stream.py                the stream of one member of a shared group
-    two_way_stream.py              the two directions of a stream, until one of them ends
+    two_way_stream.py              the two directions of a stream until one ends, and the limit of its answers
     fetch_wire.py                  fetch responses as bytes, with one copy of the messages
     routes_wire.py                 routes and status in protobuf
     placement_wire.py              the placement of replicas in protobuf

@@ -25,7 +25,7 @@ from ledger.batch import place_of, plain_size_of, producer_of
 from ledger.batch.check import LARGEST_PLAIN_BYTES
 from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
-from ledger.broker.rpc.two_way_stream import StalledError
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit
 from ledger.broker.slow.slow_requests import ProducedRequest, SlowRequests
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, to_wire
@@ -307,15 +307,13 @@ async def answer_in_order(
     batches: Batches, owed: OwedResponses, context: aio.ServicerContext[Any, Any], load: ProduceLoad
 ) -> None:
     """Send the responses in order. Raises StalledError if the client accepts no response for `STALLED_S`."""
+    limit = StallLimit(STALLED_S)
     while True:
         outcomes = await owed.oldest()
         await load.turns.spend(len(outcomes))
         response = response_of(outcomes, batches.configuration_index)
-        try:
-            async with asyncio.timeout(STALLED_S):
-                await context.write(response)
-        except TimeoutError as error:
-            raise StalledError from error
+        with limit:
+            await context.write(response)
         owed.sent()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from grpc import StatusCode, aio
 
-from ledger.broker.rpc.two_way_stream import StalledError, serve_both
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, serve_both
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import (
@@ -225,7 +225,9 @@ def wanted_receive(number: int, wire: consumer_group_pb2.Receive) -> Receive:
 async def send_answers(sharing: Sharing, member: SharedMember, opening: int, context: Context) -> None:
     """Send the answers of a member, until `END` or an error. Raises StalledError if the client reads none, and
     LedgerError if the member may not read a topic any more."""
-    await write(context, consumer_group_pb2.ShareResponse(number=opening, filters=True))
+    limit = StallLimit(STALLED_S)
+    with limit:
+        await context.write(consumer_group_pb2.ShareResponse(number=opening, filters=True))
     while True:
         while not member.outbox:
             member.has_answers.clear()
@@ -235,20 +237,13 @@ async def send_answers(sharing: Sharing, member: SharedMember, opening: int, con
             return
         if answer.received:  # the right may have ended while the receive waited
             sharing.check_rights(member.consumer_group, member.topics)
-        await write(context, to_response(answer))
+        with limit:
+            await context.write(to_response(answer))
         for batch in answer.received or ():
             sharing.given(batch.queue.topic_id, len(batch.attempts), len(batch.body))
         member.sent(answer)
         if answer.error is not None:
             return
-
-
-async def write(context: Context, response: consumer_group_pb2.ShareResponse) -> None:
-    try:
-        async with asyncio.timeout(STALLED_S):
-            await context.write(response)
-    except TimeoutError as error:
-        raise StalledError from error
 
 
 def to_response(answer: Answer) -> consumer_group_pb2.ShareResponse:

@@ -20,7 +20,7 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import topic_route
 from ledger.broker.rpc.topic_rights import TopicRights
-from ledger.broker.rpc.two_way_stream import StalledError, serve_both
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, serve_both
 from ledger.broker.topics.transaction_topics import TransactionTopics
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, check_ends
@@ -208,12 +208,10 @@ _OUTCOMES = {transaction_pb2.UNKNOWN: None, transaction_pb2.COMMIT: True, transa
 
 async def _ask(checker: Checker, context: Context) -> None:
     """Send the checks of one producer, until it gets no other. Raises StalledError if the client reads none."""
+    limit = StallLimit(STALLED_S)
     while (question := await checker.questions.get()) is not None:
-        try:
-            async with asyncio.timeout(STALLED_S):
-                await context.write(_check(*question))
-        except TimeoutError as error:
-            raise StalledError from error
+        with limit:
+            await context.write(_check(*question))
 
 
 async def _read_answers(checker: Checker, context: Context) -> bool:

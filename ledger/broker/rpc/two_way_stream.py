@@ -1,14 +1,63 @@
-"""Serves the two directions of a stream until one of them ends."""
+"""Serves the two directions of a stream until one of them ends, and limits the time for which a client may not read."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import TracebackType
 from typing import Any
 
 
 class StalledError(Exception):
     """The client of a stream does not read what the node sends."""
+
+
+class StallLimit:
+    """Limits the time of each answer of one task: `with limit: await context.write(answer)` raises StalledError if the
+    client does not accept the answer for `seconds`.
+
+    `asyncio.timeout` sets and removes a timer for each answer, which takes 5 us. Here one timer serves many answers:
+    when it ends, it looks whether the present answer has taken so long, and if not, it is set anew."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        # The task, while it sends an answer; when the answer began; and how often the task had been cancelled.
+        self._task: asyncio.Task[Any] | None = None
+        self._began_s = 0.0
+        self._cancelled = 0
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        assert task is not None, "answers are sent by a task"
+        self._cancelled = task.cancelling()
+        self._began_s = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._began_s + self._seconds, self._look)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if not self._is_over:
+            return
+        self._is_over = False
+        assert task is not None
+        only_by_this = task.uncancel() <= self._cancelled
+        if only_by_this and kind is asyncio.CancelledError:
+            raise StalledError from error
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return  # the next answer sets the timer
+        if self._loop.time() < self._began_s + self._seconds:
+            self._timer = self._loop.call_at(self._began_s + self._seconds, self._look)
+        else:
+            self._is_over = True
+            self._task.cancel()
 
 
 async def serve_both(
