@@ -54,11 +54,13 @@ class ProducerCall:
     delay: timedelta | None = None
     # The look-up keys of all messages; not of calls of `send`.
     look_up_keys: tuple[bytes, ...] = ()
+    # Only of calls of `send_nowait`.
+    message_id: bytes | None = None
 
     @property
     def is_plain(self) -> bool:
-        """True if the messages have neither a delivery time nor look-up keys."""
-        return self.deliver_at is None and self.delay is None and not self.look_up_keys
+        """True if the messages have neither a delivery time nor look-up keys nor an id."""
+        return self.deliver_at is None and self.delay is None and not self.look_up_keys and self.message_id is None
 
 
 class CallRecorder(Protocol):
@@ -130,6 +132,7 @@ def start_call(producer: AsyncProducer, call: ProducerCall) -> asyncio.Future[Re
             deliver_at=call.deliver_at,
             delay=call.delay,
             look_up_keys=call.look_up_keys,
+            message_id=call.message_id,
         )
     return producer.send_nowait(call.topic, call.values[0], key=call.key, tag=call.tag, queue=call.queue)
 

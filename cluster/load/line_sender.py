@@ -60,6 +60,8 @@ class Labels:
     deliver_at: datetime | None = None
     delay: timedelta | None = None
     look_up_keys: tuple[bytes, ...] = ()
+    # Makes the id of a message that has none from the number of its line. Only `send_each` and `send_keyed` send ids.
+    message_id: Callable[[int], bytes] | None = None
 
 
 class LineMessage(NamedTuple):
@@ -73,6 +75,7 @@ class LineMessage(NamedTuple):
     deliver_at: datetime | None = None
     # Those of the labels follow.
     look_up_keys: tuple[bytes, ...] = ()
+    message_id: bytes | None = None
 
     @property
     def size(self) -> int:
@@ -97,8 +100,8 @@ class LineOrigin:
 
 class LineSender:
     """Sends lines to one topic. `acknowledged` is the number of committed lines, and `acknowledged_bytes` is their
-    size in bytes. `left_out_count` is the number of lines that were not sent, and `left_out` has a sentence for each of
-    the first 1,000 of them.
+    size in bytes. `repeated` of these lines had been sent before with the same message ids. `left_out_count` is the
+    number of lines that were not sent, and `left_out` has a sentence for each of the first 1,000 of them.
 
     `in_doubt` is the number of lines whose result is unknown. After a failure, every later call raises the same
     failure.
@@ -109,6 +112,7 @@ class LineSender:
     ) -> None:
         self.acknowledged = 0
         self.acknowledged_bytes = 0
+        self.repeated = 0
         self.left_out: list[str] = []
         self.left_out_count = 0
         self._producer = producer
@@ -184,6 +188,7 @@ class LineSender:
                     deliver_at=message.deliver_at or labels.deliver_at,
                     delay=labels.delay if message.deliver_at is None else None,
                     look_up_keys=message.look_up_keys + labels.look_up_keys,
+                    message_id=_message_id(message, labels, place.line + number),
                 )
                 if size and size + message.size > _LIST_BYTES:
                     await self._start_each(sent, size)
@@ -258,6 +263,7 @@ class LineSender:
             except LedgerError as error:
                 self._fail(error, 1)
             else:
+                self.repeated += receipt.duplicate and call.message_id is not None
                 self.record_acknowledged(call, receipt)
 
     # -- the record of results: LineSender implements CallRecorder
@@ -287,6 +293,12 @@ class LineSender:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _message_id(message: LineMessage, labels: Labels, line: int) -> bytes | None:
+    if message.message_id is not None or labels.message_id is None:
+        return message.message_id
+    return labels.message_id(line)
 
 
 def _lists(lines: list[bytes], labels: Labels) -> Iterator[tuple[int, int]]:

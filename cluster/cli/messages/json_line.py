@@ -3,6 +3,8 @@
     {"key": "k", "tag": null, "headers": [{"name": "trace", "value_base64": "/w=="}], "value": "text",
      "look_up_keys": ["order-17", {"base64": "/w=="}], "deliver_at": "2026-11-21T08:30:00Z", ...}
 
+A line that a program makes may also have a message_id, a string.
+
 A key, a value or a header's value that is not UTF-8 is base64, in a field with the suffix _base64. A look-up key that
 is not UTF-8 is an object with the field base64. The fields that say
 where the printed message was (topic, queue, offset, append_time_ms, term) are accepted and have no effect.
@@ -31,6 +33,7 @@ _READ = frozenset(
         "look_up_keys",
         "timestamp_ms",
         "deliver_at",
+        "message_id",
     }
 )
 
@@ -77,6 +80,9 @@ def _message(fields: dict[str, Any], labels: Labels) -> LineMessage:
     time = fields.get("timestamp_ms")
     if time is not None and type(time) is not int:
         raise _NotAMessageError("the field timestamp_ms must be a whole number of milliseconds since 1970")
+    message_id = fields.get("message_id")
+    if not isinstance(message_id, str | None):
+        raise _NotAMessageError("the field message_id must be a string")
     key = _bytes_of(fields, "key")
     headers = _headers_of(fields)
     deliver_at = _moment_of(fields)
@@ -90,6 +96,7 @@ def _message(fields: dict[str, Any], labels: Labels) -> LineMessage:
         time,
         deliver_at,
         _look_up_keys_of(fields),
+        _bytes_of(fields, "message_id"),
     )
 
 

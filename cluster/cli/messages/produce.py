@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -127,6 +127,12 @@ class Plan:
     type=MomentType(),
     help="Deliver all messages at this time: 2026-11-21T08:30:00Z, or ms since 1970.",
 )
+@click.option(
+    "--message-id",
+    metavar="TEXT",
+    help="Id of each message: what was sent with the same id in the last 5 minutes is not stored again. TEXT may "
+    "contain the placeholders of --template; {{count}} is the number of the line.  [default: no id]",
+)
 @click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]")
 @click.option(
     "--timeout",
@@ -153,6 +159,7 @@ def produce(
     rate: float | None,
     delay: int | None,
     deliver_at: datetime | None,
+    message_id: str | None,
     compression: str | None,
     timeout: float,
     bootstrap: str,
@@ -162,8 +169,8 @@ def produce(
 
     With --format json, each line is a JSON object as `ledgermq consume --format json` prints it, so that one command
     can be piped into the other. Key, tag, headers, look-up keys, timestamp, delivery time (deliver_at) and value are
-    sent; the queue is chosen again. --key, --tag, --delay and --deliver-at apply to lines that have no key, tag or
-    delivery time. The headers and keys of -H and --look-up-key follow those of the line.
+    sent; the queue is chosen again. --key, --tag, --delay, --deliver-at and --message-id apply to lines that have no
+    key, tag, delivery time or message_id. The headers and keys of -H and --look-up-key follow those of the line.
 
     With --delay or --deliver-at, messages wait in the cluster until their time: `ledgermq timer list` shows them.
 
@@ -183,7 +190,14 @@ def produce(
     if is_json and (key_separator is not None or separator is not None):
         raise click.UsageError("JSON lines need neither --separator nor --key-separator: leave them out")
     labels = Labels(
-        None if key is None else os.fsencode(key), tag, queue, headers, deliver_at, _delay(delay), more_keys
+        None if key is None else os.fsencode(key),
+        tag,
+        queue,
+        headers,
+        deliver_at,
+        _delay(delay),
+        more_keys,
+        None if message_id is None else _ids(message_id),
     )
     if template is None:
         source: Source | MessageTemplate = _source(file, separator, is_json=is_json)
@@ -203,6 +217,14 @@ def produce(
 
 def _delay(ms: int | None) -> timedelta | None:
     return None if ms is None else timedelta(milliseconds=ms)
+
+
+def _ids(text: str) -> Callable[[int], bytes]:
+    try:
+        template = Template(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return lambda line: template.fill(line, time.time_ns() // 1_000_000)
 
 
 def _source(file: str, separator: bytes | None, *, is_json: bool) -> Source:
@@ -269,7 +291,7 @@ async def _send_lines(sender: LineSender, plan: Plan, source: Source, lists: Asy
             await sender.send_each(list(map(partial(message_of, labels=labels), lines)), labels, place)
         elif plan.key_separator is not None:
             await sender.send_keyed(lines, plan.key_separator, labels, place)
-        elif labels.headers:
+        elif labels.headers or labels.message_id is not None:
             messages = [LineMessage(line, labels.key, labels.tag, labels.headers, None) for line in lines]
             await sender.send_each(messages, labels, place)
         else:

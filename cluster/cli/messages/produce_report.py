@@ -36,6 +36,7 @@ class ProduceReport:
                 {
                     "acknowledged": sender.acknowledged,
                     "bytes": sender.acknowledged_bytes,
+                    "repeated": sender.repeated,
                     "left_out": sender.left_out_count,
                     "in_doubt": sender.in_doubt,
                     "seconds": round(seconds, 3),
@@ -49,6 +50,8 @@ class ProduceReport:
 def _summary(sender: LineSender, seconds: float) -> str:
     rate = f"{sender.acknowledged / seconds:,.0f}/s, {sender.acknowledged_bytes / seconds / 1e6:,.1f} MB/s"
     parts = [f"{counted(sender.acknowledged, 'message')} acknowledged in {seconds:.2f} s ({rate})"]
+    if sender.repeated:
+        parts.append(f"{sender.repeated:,} had been sent before with the same message ids")
     if sender.left_out_count:
         parts.append(f"{sender.left_out_count:,} left out")
     if sender.in_doubt:

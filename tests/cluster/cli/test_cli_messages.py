@@ -127,6 +127,30 @@ def test_messages_are_found_by_each_of_their_look_up_keys(directory: Path, topic
     assert b"17 look-up keys; the limit is 16" in ended.stderr
 
 
+def test_a_file_that_is_sent_again_with_its_ids_makes_no_second_copy(directory: Path, topic: str) -> None:
+    file = directory / f"{topic}.txt"
+    file.write_bytes(b"1:one\n2:two\n")
+    ids = ("--message-id", "orders-{{count}}")
+    for form in ((), ("--key-separator", ":")):  # the second one has other keys, and so perhaps other queues
+        run("produce", topic, str(file), *ids, "--queue", "0", *form, cwd=directory)
+    with open(file, "ab") as more:
+        more.write(b"3:three\n")
+    again = run(
+        "produce", topic, str(file), *ids, "--queue", "0", "--format", "json", "--input", "lines", cwd=directory
+    )
+    assert b"3 messages acknowledged" in again.stderr
+    assert b"2 had been sent before with the same message ids" in again.stderr
+    assert json.loads(again.stdout)["repeated"] == 2
+    line = b'{"value": "four", "message_id": "orders-3"}\n{"value": "five", "message_id": ""}\n{"value": "six"}\n'
+    named = run("produce", topic, "--input", "json", "--queue", "0", *ids, cwd=directory, input=line, status=1)
+    assert b"left out: line 2 of standard input: " in named.stderr
+    assert consume(directory, topic) == b"1:one\n2:two\n3:three\n", "line 3 of standard input is orders-3, too"
+    run("produce", topic, "--template", "made", "--message-id", "m{{count}}", "-n", "2", "--queue", "0", cwd=directory)
+    run("produce", topic, "--template", "made", "--message-id", "m{{count}}", "-n", "3", "--queue", "0", cwd=directory)
+    assert consume(directory, topic).count(b"made\n") == 3
+    assert b"is not a placeholder" in run("produce", topic, "--message-id", "{{line}}", cwd=directory, status=2).stderr
+
+
 def test_line_ends_of_windows(directory: Path, topic: str) -> None:
     run("produce", topic, "--queue", "0", cwd=directory, input=b"one\r\ntwo\n\r\nfour")
     assert consume(directory, topic) == b"one\ntwo\n\nfour\n"

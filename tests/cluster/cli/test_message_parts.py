@@ -152,7 +152,7 @@ def test_made_messages() -> None:
     assert [json.loads(one.value)["n"] for one in made] == [1, 2, 3, 4, 5]
     assert len({json.loads(one.value)["id"] for one in made}) == 5
     assert [one.key for one in made] == [b"k1", b"k2", b"k3", b"k4", b"k5"]
-    assert made[0][2:] == ("t", (("h", b"v"),), None, None, ())
+    assert made[0][2:] == ("t", (("h", b"v"),), None, None, (), None)
     assert re.fullmatch(rb"2001-09-09T01:46:40.000Z 1000000000000", Template("{{time}} {{unix_ms}}").fill(1, 10**12))
     assert re.fullmatch(rb"[A-Za-z0-9]{20}", Template("{{random:20}}").fill(1, 0))
     assert not list(template.messages(0))
