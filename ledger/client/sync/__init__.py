@@ -10,5 +10,5 @@ This package contains, in reading order:
     transactions.py     `Transaction`
     handover.py         passes messages of a producer to its event loop, many at a time
     loop_thread.py      an event loop in a thread of its own
-    read_ahead.py       selects the next message from the messages that were read ahead for iteration
+    read_ahead.py       selects what to hand out from the messages that were read ahead
 """

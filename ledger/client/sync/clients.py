@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Generic, Literal
+from typing import Any, Generic, Literal
 
 from ledger.client.admin.offsets import QueueTimes
 from ledger.client.connection.lifetime import Lifetime, settings_in
@@ -33,8 +33,8 @@ from ledger.client.records import (
     TopicQueue,
 )
 from ledger.client.sync.handover import Handover
-from ledger.client.sync.loop_thread import made, started, stopped
-from ledger.client.sync.read_ahead import next_ahead
+from ledger.client.sync.loop_thread import CLEAN_UP_S, made, started, stopped
+from ledger.client.sync.read_ahead import first_ahead, split_ahead
 from ledger.client.sync.transactions import Transaction, in_own_thread
 from ledger.client.tracing import TracerSource
 from ledger.client.transactions.records import TransactionChecker
@@ -243,7 +243,8 @@ class Consumer(Lifetime, Generic[Received]):
     ) -> None:
         self._client: AsyncConsumer[Received] = AsyncConsumer(*topics, **settings_in(locals()))
         self._thread = started(self._client, "ledgermq-consumer")
-        # Messages read ahead for iteration. Asking the other thread for each single message would be slow.
+        # What was read and not handed out. The other thread reads many messages at once for an iteration, and stores
+        # them here itself: if a signal handler raises during a read, for example at Ctrl-C, the next read has them.
         self._ahead: deque[Message[Received]] = deque()
         self._is_ending = False
 
@@ -254,15 +255,17 @@ class Consumer(Lifetime, Generic[Received]):
         """Return the next message, and wait for it without a time limit. The iteration ends when the consumer is
         closed."""
         try:
-            message = None if self._is_ending else self._next_ahead()
-            while message is None and not self._is_over:
-                self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
-                message = self._next_ahead()
+            at = None if self._is_ending else self._first_ahead()
+            while at is None and not self._is_over:
+                self._thread.run(self._read_ahead(_ITERATION_MESSAGES), clean_up_s=CLEAN_UP_S)
+                at = self._first_ahead()
         except ClosedError:
             if not self._is_over:
                 raise  # the process was forked, so the client's thread does not exist here
-        if self._is_over or message is None:
+        if self._is_over or at is None:
             raise StopIteration
+        message = self._ahead[at]
+        del self._ahead[at]  # no call follows, so no signal handler runs before the message is returned
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
@@ -271,10 +274,13 @@ class Consumer(Lifetime, Generic[Received]):
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
         no message arrives before this timeout, return an empty list.
         """
-        messages: list[Message[Received]] = []
-        while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
-            messages.append(message)
-        return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
+        messages, others = self._split_ahead(max_messages)
+        if not messages:
+            self._thread.run(self._read_ahead(max_messages, timeout_ms), clean_up_s=CLEAN_UP_S)
+            # What was just read needs no second look, which would take as long as the read.
+            messages, others = self._split_ahead(max_messages) if others else (list(self._ahead), deque())
+        self._ahead = others  # as in __next__
+        return messages
 
     def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
         """Return all fetched batches, as AsyncConsumer.getbatches does. Do not use getbatches() together with
@@ -356,7 +362,16 @@ class Consumer(Lifetime, Generic[Received]):
     def _is_over(self) -> bool:
         return self._is_ending or self._client.closed
 
-    def _next_ahead(self) -> Message[Received] | None:
-        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
-        such message, return None."""
-        return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
+    async def _read_ahead(self, max_messages: int, timeout_ms: float | None = None) -> None:
+        messages = await self._client.getmany(max_messages, timeout_ms)
+        self._ahead.extend(messages)
+
+    def _first_ahead(self) -> int | None:
+        """Return the place of the first message that was read ahead and that is not of a paused queue, or None."""
+        return first_ahead(self._ahead, self._may_go)
+
+    def _split_ahead(self, max_messages: int) -> tuple[list[Message[Received]], deque[Message[Received]]]:
+        return split_ahead(self._ahead, self._may_go, 0 if self._is_ending else max_messages)
+
+    def _may_go(self, message: Message[Any]) -> bool:
+        return not self._client.is_paused(message.topic, message.queue)

@@ -21,8 +21,8 @@ from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
 from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, Received, TopicQueue
-from ledger.client.sync.loop_thread import in_thread, made, started, stopped
-from ledger.client.sync.read_ahead import next_ahead
+from ledger.client.sync.loop_thread import CLEAN_UP_S, in_thread, made, started, stopped
+from ledger.client.sync.read_ahead import first_ahead, split_ahead
 from ledger.client.tracing import TracerSource
 from ledger.errors import ClosedError
 
@@ -86,7 +86,9 @@ class GroupConsumer(Lifetime, Generic[Received]):
         self._progress = threading.Event()
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
+        # What was read and not handed out, as in `Consumer`.
         self._ahead: deque[Message[Received]] = deque()
+        self._batches_ahead: list[GroupBatch] = []
         # The messages of the last read, which the program may still be processing.
         self._handed_out: list[Message[Any] | GroupBatch] = []
         # Finished messages that were not passed to the other thread yet.
@@ -101,17 +103,19 @@ class GroupConsumer(Lifetime, Generic[Received]):
         closed."""
         try:
             self._finish_handed_out()
-            message = None if self._is_ending else self._next_ahead()
-            while message is None and not self._is_over:
+            at = None if self._is_ending else self._first_ahead()
+            while at is None and not self._is_over:
                 self._tell()
-                self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
-                message = self._next_ahead()
+                self._thread.run(self._read_ahead(_ITERATION_MESSAGES), clean_up_s=CLEAN_UP_S)
+                at = self._first_ahead()
         except ClosedError:
             if not self._is_over:
                 raise  # the process was forked, so the client's thread does not exist here
-        if self._is_over or message is None:
+        if self._is_over or at is None:
             raise StopIteration
+        message = self._ahead[at]
         self._handed_out = [message]
+        del self._ahead[at]  # no call follows, so no signal handler runs before the message is returned
         return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message[Received]]:
@@ -122,11 +126,13 @@ class GroupConsumer(Lifetime, Generic[Received]):
         """
         self._finish_handed_out()
         self._tell()
-        messages: list[Message[Received]] = []
-        while not self._is_ending and len(messages) < max_messages and (message := self._next_ahead()) is not None:
-            messages.append(message)
-        messages = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
-        self._handed_out = list(messages)
+        messages, others = self._split_ahead(max_messages)
+        if not messages:
+            self._thread.run(self._read_ahead(max_messages, timeout_ms), clean_up_s=CLEAN_UP_S)
+            # What was just read needs no second look, which would take as long as the read.
+            messages, others = self._split_ahead(max_messages) if others else (list(self._ahead), deque())
+        handed_out: list[Message[Any] | GroupBatch] = list(messages)
+        self._ahead, self._handed_out = others, handed_out  # as in __next__
         return messages
 
     def getbatches(self, timeout_ms: float | None = None) -> list[GroupBatch]:
@@ -134,8 +140,11 @@ class GroupConsumer(Lifetime, Generic[Received]):
         with iteration: getbatches() does not return the messages that an iteration has read ahead."""
         self._finish_handed_out()
         self._tell()
-        batches = self._thread.run(self._client.getbatches(timeout_ms))
-        self._handed_out = list(batches)
+        if not self._batches_ahead:
+            self._thread.run(self._read_batches_ahead(timeout_ms), clean_up_s=CLEAN_UP_S)
+        batches = list(filter(self._client.holds, self._batches_ahead))
+        handed_out: list[Message[Any] | GroupBatch] = list(batches)
+        self._batches_ahead, self._handed_out = [], handed_out  # as in __next__
         return batches
 
     def fetch_again(self) -> None:
@@ -296,13 +305,23 @@ class GroupConsumer(Lifetime, Generic[Received]):
             return False
         return bool(self._handed_out) if self._auto else any(map(self._client.holds, self._handed_out))
 
-    def _next_ahead(self) -> Message[Received] | None:
-        """Remove and return the first message that was read ahead and that is not of a paused queue. If there is no
-        such message, return None. Messages of queues that the member has lost are not returned.
-        """
+    async def _read_ahead(self, max_messages: int, timeout_ms: float | None = None) -> None:
+        messages = await self._client.getmany(max_messages, timeout_ms)
+        self._ahead.extend(messages)
+
+    async def _read_batches_ahead(self, timeout_ms: float | None) -> None:
+        batches = await self._client.getbatches(timeout_ms)
+        self._batches_ahead += batches
+
+    def _first_ahead(self) -> int | None:
+        """Return the place of the first message that was read ahead and that is not of a paused queue, or None. Drop
+        messages of queues that the member has lost."""
         while self._ahead and not self._client.holds(self._ahead[0]):
             self._ahead.popleft()
-        return next_ahead(self._ahead, self._may_go)
+        return first_ahead(self._ahead, self._may_go)
+
+    def _split_ahead(self, max_messages: int) -> tuple[list[Message[Received]], deque[Message[Received]]]:
+        return split_ahead(self._ahead, self._may_go, 0 if self._is_ending else max_messages)
 
     def _may_go(self, message: Message[Any]) -> bool:
         return self._client.holds(message) and not self._client.is_paused(message.topic, message.queue)
@@ -320,7 +339,11 @@ class GroupConsumer(Lifetime, Generic[Received]):
         done, self._done = self._done, []
         self._tell_at = time.monotonic() + _TELL_EVERY_S
         if done:
-            self._thread.run(made(lambda: self._client.finish(*done)))
+            try:
+                self._thread.run(made(lambda: self._client.finish(*done)))
+            except BaseException:  # a signal handler has raised: to finish a message twice does no harm
+                self._done = done + self._done
+                raise
 
 
 class PushConsumer(Lifetime, Generic[Received]):

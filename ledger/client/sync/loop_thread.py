@@ -193,14 +193,15 @@ class _Call(Generic[T]):
     """One call of a thread that waits for the result. It does what a future of concurrent.futures does, with a lock in
     place of a condition, and without a second future on the event loop."""
 
-    __slots__ = ("_ended", "_error", "_result", "_task", "_thread", "work")
+    __slots__ = ("_ended", "_error", "_has_ended", "_result", "_task", "_thread", "work")
 
     def __init__(self, work: Coroutine[Any, Any, T], thread: LoopThread) -> None:
         self.work = work
         self._thread = thread
-        # Held until the work has ended.
+        # Held until the work has ended; then the waiting thread may take it.
         self._ended = threading.Lock()
         self._ended.acquire()
+        self._has_ended = False
         self._task: asyncio.Task[T] | None = None
         self._result: T | None = None
         self._error: BaseException | None = None
@@ -227,7 +228,7 @@ class _Call(Generic[T]):
 
     def wait(self, seconds: float) -> None:
         """Wait until the work has ended, at most so long."""
-        if seconds > 0 and self._ended.acquire(timeout=seconds):
+        if seconds > 0 and not self._has_ended and self._ended.acquire(timeout=seconds):
             self._ended.release()
 
     def _end(self, task: asyncio.Task[T]) -> None:
@@ -237,6 +238,7 @@ class _Call(Generic[T]):
             self._error = task.exception()
             if self._error is None:
                 self._result = task.result()
+        self._has_ended = True
         self._ended.release()
 
 

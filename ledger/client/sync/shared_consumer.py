@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, Literal
@@ -11,7 +13,7 @@ from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.records import Received
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer, SharedListener, SharedMessages, SharedStart
 from ledger.client.shared.shared_message import SharedMessage
-from ledger.client.sync.loop_thread import started, stopped
+from ledger.client.sync.loop_thread import CLEAN_UP_S, started, stopped
 from ledger.client.tracing import TracerSource
 from ledger.errors import ClosedError
 from ledger.shared import DEFAULT_LEASE_MS
@@ -52,6 +54,8 @@ class SharedConsumer(Lifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         self._client: AsyncSharedConsumer[Received] = AsyncSharedConsumer(*topics, **settings_in(locals()))
+        # The message of an iteration that was interrupted, for example by Ctrl-C, when the other thread had got it.
+        self._ahead: deque[SharedMessage[Received]] = deque()
         self._thread = started(self._client, "ledgermq-shared-consumer")
 
     def receive(
@@ -83,11 +87,13 @@ class SharedConsumer(Lifetime, Generic[Received]):
     def __next__(self) -> SharedMessage[Received]:
         """Return the next message, and acknowledge the one before it, as AsyncSharedConsumer's iteration does."""
         try:
-            message = self._thread.run(self._next())
+            self._thread.run(self._read_ahead(), clean_up_s=CLEAN_UP_S)
         except ClosedError:
-            message = None
-        if message is None:
+            raise StopIteration from None
+        if not self._ahead:
             raise StopIteration
+        message = self._ahead[0]
+        del self._ahead[0]  # no call follows, so no signal handler runs before the message is returned
         return message
 
     def consume(
@@ -122,8 +128,7 @@ class SharedConsumer(Lifetime, Generic[Received]):
         `stop_reading`."""
         stopped(self._client.stop(timeout_s), self._thread)
 
-    async def _next(self) -> SharedMessage[Received] | None:
-        try:
-            return await anext(self._client)
-        except StopAsyncIteration:
-            return None
+    async def _read_ahead(self) -> None:
+        if not self._ahead:
+            with contextlib.suppress(StopAsyncIteration):
+                self._ahead.append(await anext(self._client))
