@@ -12,6 +12,7 @@ This package contains, in reading order:
     transactions.py      transactions: their topic, limits and ids
     limits.py            the limits on headers and look-up keys
     holds.py             the rules for names and durations of holds
+    cancellation.py      tells a cancellation of the running task from other errors
     errors.py            the errors that a client or a broker can raise, with their codes
     hashing.py           the hashes of keys, tags and message ids, which are stored on disk
     codec.py             compresses and decompresses the payload of a batch

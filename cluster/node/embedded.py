@@ -84,6 +84,8 @@ class EmbeddedNode:
         self._node: Node | None = None
         self._vital: _EmbeddedVital | None = None
         self._watch: asyncio.Task[None] | None = None
+        # Stops the node. The first call of stop() makes it; the others wait for it.
+        self._ending: asyncio.Task[None] | None = None
         self._thread: LoopThread | None = None  # of a `with` block
 
     @property
@@ -122,13 +124,17 @@ class EmbeddedNode:
     async def stop(self) -> None:
         """Flush all data to the disk, and stop the node. Clients should be closed before. The call may be repeated."""
         node, self._node = self._node, None
-        if node is None or self._vital is None:
-            return
+        if node is not None and self._vital is not None:
+            self._ending = asyncio.create_task(self._end(node, self._vital), name="end of an embedded node")
+        if self._ending is not None:
+            await asyncio.shield(self._ending)  # a caller that gives up does not leave half of it open
+
+    async def _end(self, node: Node, vital: _EmbeddedVital) -> None:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
             self._watch = None
-        await (node.stop() if self._vital.failure is None else node.abandon())
+        await (node.stop() if vital.failure is None else node.abandon())
 
     @property
     def failure(self) -> BaseException | None:

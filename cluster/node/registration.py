@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from grpc import aio
 
+from ledger.cancellation import heed_cancellation
 from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
 from raft.transport.dialing import Dialer
 from raft.transport.node_proof import NAME_SERVER, UnprovenError
@@ -53,6 +54,7 @@ class Registration:
                     if reason != told:  # the same reason is logged once, however many attempts fail
                         log.warning("cannot register with name server %s, will try again: %s", address, reason)
                         told = reason
+                heed_cancellation()
                 await asyncio.sleep(RETRY_S)
 
     async def _register(self, stream: aio.StreamStreamCall, address: str) -> None:  # type: ignore[type-arg]

@@ -169,8 +169,7 @@ class OutboundStream:
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.gather(self._task, return_exceptions=True)
 
     def reopen(self) -> None:
         """End the present call, and open a new call soon."""

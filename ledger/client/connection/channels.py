@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from ledger import produce_wire
+from ledger.cancellation import heed_cancellation
 from ledger.client.connection.renewed_channel import RenewedChannel
 from ledger.client.connection.security import NONE, Security, read_file
 from ledger.client.connection.session import ProvenChannel, ProvenSession
@@ -255,16 +256,15 @@ def is_http_port(details: str | None) -> bool:
     return _HTTP_1 in (details or "")
 
 
-def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
+def failure(address: str, error: grpc.aio.AioRpcError, cancelled_before: int = 0) -> LedgerError:
     """Return the `LedgerError` for a call that failed with an error of gRPC. After an error of gRPC, it is unknown
     whether the node carried out the call.
 
-    Raises CancelledError if the running task has been cancelled, because gRPC loses the cancellation of a task if the
-    call fails at the same moment.
+    Raises CancelledError if the running task has been cancelled during the call, because gRPC loses the cancellation of
+    a task if the call fails at the same moment. `cancelled_before` is the number of its cancellations before the call:
+    a task that was cancelled may make calls while it cleans up.
     """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+    heed_cancellation(cancelled_before)
     return failure_of(address, error.code(), error.details())
 
 

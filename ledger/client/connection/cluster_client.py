@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
+from ledger.cancellation import cancellations
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
 from ledger.client.connection.cluster_link import LinkKey, own_link
@@ -177,13 +178,14 @@ class ClusterClient:
     async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         """Call `send(stub, seconds)` once, with the stub of the node at this address, and return the response. Raises
         LedgerError."""
+        cancelled_before = cancellations()
         try:
             sending = send(self.connections.stub(address), seconds)
             response = await (self._ended_by_close(sending) if self._shares_link else sending)
         except grpc.aio.AioRpcError as error:
-            raise failure(address, error) from error
+            raise failure(address, error, cancelled_before) from error
         except asyncio.CancelledError:
-            if not self._cancelled_calls():
+            if not self.closed or cancellations() > cancelled_before:
                 raise
             raise ClosedError("This client was closed during the call: make a new client.") from None
         if response.HasField("error"):
@@ -198,12 +200,6 @@ class ClusterClient:
             return await call
         finally:
             del self._calls[call]
-
-    def _cancelled_calls(self) -> bool:
-        """Return True if a call was cancelled because this client was closed, and False if the running task was
-        cancelled."""
-        task = asyncio.current_task()
-        return self.closed and not (task is not None and task.cancelling())
 
     async def topic(self, name: str, *, newest: bool = False) -> RoutedTopic:
         """Return the topic with this name. Raises UnknownTopicError.

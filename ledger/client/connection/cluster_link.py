@@ -61,6 +61,8 @@ class ClusterLink:
         # The last request for routes for a new user, and when it began.
         self._asking: asyncio.Task[None] | None = None
         self._asked_s = 0.0
+        # Closes everything. The last user makes it.
+        self._ending: asyncio.Task[None] | None = None
         self._has_routes = False
         # What the users share beside the connections and routes, by what made it.
         self._parts: dict[Hashable, Any] = {}
@@ -111,6 +113,10 @@ class ClusterLink:
         if self._users:
             return
         self._on_ended()
+        self._ending = self._loop.create_task(self._end(), name="end of a connection")
+        await asyncio.shield(self._ending)  # a caller that gives up does not leave half of it open
+
+    async def _end(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)

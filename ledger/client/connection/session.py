@@ -19,6 +19,7 @@ import grpc.aio
 
 from ledger.access.certificate import certificate_content, sign
 from ledger.access.password import NEEDS_SCRAMP
+from ledger.cancellation import heed_cancellation
 from ledger.client.connection.security import read_file
 from ledger.errors import AuthenticationError, from_wire
 from ledger.v1 import security_pb2, security_pb2_grpc
@@ -156,6 +157,7 @@ async def _ask(stream: Any, request: security_pb2.AuthenticateRequest) -> securi
         await stream.write(request)
     answer = await stream.read()
     if answer is grpc.aio.EOF:
+        heed_cancellation()
         code, details = await stream.code(), await stream.details()
         if code is grpc.StatusCode.OK:
             raise AuthenticationError("The node ended the proof without an answer.")

@@ -26,6 +26,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic
 
+from ledger.cancellation import heed_cancellation
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.assigned_queue import QueueRun
@@ -421,6 +422,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         assigned_queues = self._consumer._assigned_queues  # its `losses` is an attribute: a property is a call
         messages, take, add_consumed = line.messages, line.messages.popleft, line.consumed.append
         given = None if self._deserializer is None else self._given
+        worker = call.worker
+        assert isinstance(worker, asyncio.Task)
         turn_ends = self._monotonic_s() + _TURN_S
         calls, next_look = 0, 1
         try:
@@ -431,14 +434,13 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                     continue
                 try:
                     consumed = await listener(message if given is None else given(message)) is not later
-                except asyncio.CancelledError:
-                    if not call.is_overdue:
-                        raise
-                    assert isinstance(call.worker, asyncio.Task)
-                    call.worker.uncancel()
-                    consumed = False
+                except asyncio.CancelledError as error:
+                    heed_cancellation(before=call.is_overdue)
+                    consumed = False if call.is_overdue else self._failed_with(error, message)
                 except Exception as error:
                     consumed = self._failed_with(error, message)
+                if call.is_overdue:  # the check has cancelled the worker to end this call
+                    worker.uncancel()
                 if consumed:
                     add_consumed(message)
                     if not line.is_settling:
@@ -550,8 +552,11 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         given: Message[Any] = message
         return given if self._deserializer is None else given._replace(value=self._deserializer(message.value))
 
-    def _failed_with(self, error: Exception, message: Message) -> bool:
-        """Report an exception of the listener, and return False: the message is not consumed."""
+    def _failed_with(self, error: BaseException, message: Message) -> bool:
+        """Report an exception of the listener, and return False: the message is not consumed. CancelledError is such an
+        exception if something that the listener awaited was cancelled, and not the worker."""
+        if not isinstance(error, Exception):
+            error = RuntimeError("the listener awaited something that was cancelled")
         log.error(
             "the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from ledger.cancellation import heed_cancellation
 from ledger.client.records import TopicQueue
 
 log = logging.getLogger("ledgermq.client.group_consumer")
@@ -46,7 +48,8 @@ class RebalanceCallbacks:
             result = callback(told)
             if inspect.isawaitable(result):
                 await result
-        except Exception:
+        except (Exception, asyncio.CancelledError):
+            heed_cancellation()  # without one, the callback awaited something that was cancelled
             log.exception("consumer group %s: a rebalance callback raised an exception", self.consumer_group)
 
 

@@ -91,7 +91,8 @@ class AsyncRequester(AsyncLifetime):
         # Why replies cannot be read now.
         self._trouble: LedgerError | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._is_closed = False
+        # Closes everything. The first call of stop() makes it; the others wait for it.
+        self._ending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect to the cluster, and find the end of the queue of the replies. Raises UnknownTopicError if the reply
@@ -117,14 +118,18 @@ class AsyncRequester(AsyncLifetime):
 
     async def stop(self) -> None:
         """Close the client. Calls that wait for replies raise ClosedError."""
-        if self._reading is None or self._is_closed:
+        if self._reading is None:
             return
-        self._is_closed = True
-        self._reading.cancel()
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(self._reading), name="end of a requester")
+        await asyncio.shield(self._ending)  # a caller that gives up does not leave half of it open
+
+    async def _end(self, reading: asyncio.Task[None]) -> None:
+        reading.cancel()
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(ClosedError("The requester was closed before the reply arrived."))
-        await asyncio.gather(self._reading, return_exceptions=True)
+        await asyncio.gather(reading, return_exceptions=True)
         await self._consumer.stop()
         await self._producer.stop()
 
@@ -152,7 +157,7 @@ class AsyncRequester(AsyncLifetime):
         given = tuple(checked_headers(headers) or ())
         if reserved := [name for name, _ in given if name in RESERVED_HEADERS]:
             raise InvalidArgumentError(f'The requester gives the header "{reserved[0]}" itself: use another name.')
-        if self._reading is None or self._is_closed:
+        if self._reading is None or self._ending is not None:
             raise ClosedError("This client is not started, or closed: use it in a `with` block.")
         if len(self._waiting) >= self._max_in_flight:
             raise BusyError(
@@ -183,7 +188,7 @@ class AsyncRequester(AsyncLifetime):
     @property
     def closed(self) -> bool:
         """True if the client was stopped."""
-        return self._is_closed
+        return self._ending is not None
 
     async def _queues(self) -> int:
         """Return the number of queues of the reply topic."""

@@ -101,10 +101,12 @@ class AsyncResponder(AsyncLifetime):
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Stop calling the handler, wait up to `timeout_s` seconds for running calls and their replies, and leave the
         group."""
-        await self._consumer.stop(timeout_s)
-        await self._producer.stop()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        try:
+            await self._consumer.stop(timeout_s)
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+            await self._producer.stop()
 
     def stop_reading(self) -> None:
         """Take no more requests, and return at once. `wait_closed` returns when running calls have ended. See also

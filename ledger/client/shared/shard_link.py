@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.shared.lease_ends import received_end_s
 from ledger.client.shared.share_stream import OPENING_S, ShareStream
-from ledger.errors import InternalError, LedgerError, PermissionDeniedError, RequestTimeoutError
+from ledger.errors import ClosedError, InternalError, LedgerError, PermissionDeniedError, RequestTimeoutError
 from ledger.v1 import consumer_group_pb2
 
 # A leader that does not answer a request for this time is not the leader any more, or is suspended.
@@ -190,6 +190,9 @@ class ShardLink:
                 await stream.close()
                 routes.note(self.shard, address, late)
                 raise late from None
+            except asyncio.CancelledError:
+                stream.breaks(ClosedError(f"Nothing waits for the stream to node {address} any more."))
+                raise
             self._stream = stream
             return stream
 

@@ -22,6 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
+from ledger.cancellation import heed_cancellation
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -471,7 +472,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 await cast("Awaitable[object]", listener(message))
             else:
                 await asyncio.to_thread(listener, message)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            heed_cancellation()  # without one, the listener awaited something that was cancelled
             log.warning("message %s failed at attempt %d: %r", message.id, message.attempt, error, exc_info=True)
             return False
         return True
@@ -517,8 +519,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                     self._cancel(tasks)
                 # Those that were cancelled answer soon, and may bring messages.
                 await self._first_messages(tasks, _LATE_S, all_of_them=True)
-        finally:
             await asyncio.gather(*sent)
+        finally:  # after an error or a cancellation, which no error of an acknowledgement may replace
+            for each in sent:
+                each.cancel()
 
     def _begin(
         self,

@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from ledger.batch import Batch
+from ledger.cancellation import heed_cancellation
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.stream_end import end_of_stream
 from ledger.client.transactions.records import CheckedTransaction, CheckResult, PreparedMessage, TransactionChecker
@@ -80,6 +81,7 @@ class GroupChecks:
                     log.info(
                         "node %s asks this producer about no transactions of group %s: %s", address, self._group, error
                     )
+            heed_cancellation()
             await asyncio.sleep(_AGAIN_S)
 
     async def _stream(self, address: str) -> None:

@@ -15,7 +15,7 @@ from ledger.client.transactions.ends import EndPlace, EndSender
 from ledger.client.transactions.half_selection import HalfQueueSelection, HalfReceipt, PlacedHalf, prepare
 from ledger.client.transactions.records import TransactionChecker
 from ledger.consumer_groups import validate_group_name
-from ledger.errors import InvalidArgumentError, LedgerError
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.transactions import TransactionId
 
 # Waits for room in the producer's buffer, and then gives the piece to a sequencer.
@@ -93,10 +93,16 @@ class ProducerTransactions(Generic[Sent]):
         """Return when the cluster has the topics of the group's transactions. Raises LedgerError."""
         task = self._prepared.get(group)
         if task is None:
-            task = self._prepared[group] = asyncio.get_running_loop().create_task(prepare(self._client, group))
+            task = self._prepared[group] = asyncio.get_running_loop().create_task(self._prepare_until_stop(group))
         try:
             await asyncio.shield(task)
         except LedgerError:
             if self._prepared.get(group) is task:
                 del self._prepared[group]  # the next send tries again
             raise
+
+    async def _prepare_until_stop(self, group: str) -> None:
+        try:
+            await prepare(self._client, group)
+        except asyncio.CancelledError:  # `stop` cancels it, and not the senders that wait for it
+            raise ClosedError("The producer was closed before the message was sent: send it again.") from None

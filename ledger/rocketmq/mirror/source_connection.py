@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from ledger.cancellation import heed_cancellation
 from ledger.rocketmq.mirror.source_settings import MirrorError, SourceAddress, SourceSettings
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
@@ -125,6 +126,7 @@ class SourceConnection:
                     self._answer(self._failed(error))
                 except asyncio.InvalidStateError:  # the stream ended while it was written to
                     pass
+                heed_cancellation()
                 await asyncio.sleep(_AGAIN_S)
         finally:
             beating.cancel()
