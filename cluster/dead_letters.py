@@ -23,7 +23,7 @@ from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import Message, QueueOffsets
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import OperationTimeoutError, UnknownGroupError, UnknownQueueError, UnknownTopicError
-from ledger.retries import MOVED_HEADERS, dead_letter_topic, resending_group
+from ledger.retries import MOVED_HEADERS, consumer_group_of, dead_letter_topic, resending_group
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ _AT_ONCE = 500
 @dataclass(slots=True)
 class Resent:
     """What a resend has done until now: the number of dead letters by the topics that they came from. `left_out` has
-    those whose topic or queue was deleted."""
+    those whose topic or queue was deleted, and those that do not say where they came from."""
 
     sent: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -183,8 +183,11 @@ async def _send_all(producer: AsyncProducer, messages: Sequence[Message], resent
 
 
 async def _send_again(producer: AsyncProducer, message: Message) -> bool:
-    """Send the message to its original topic and queue. Return False if the topic or the queue was deleted."""
+    """Send the message to its original topic and queue. Return False if the topic or the queue was deleted, or if the
+    message does not say where it came from: a program has written it into the dead letters."""
     topic, queue = origin_of(message)
+    if queue is None or consumer_group_of(topic) is not None:
+        return False
     try:
         await producer.send(
             topic,
@@ -201,7 +204,10 @@ async def _send_again(producer: AsyncProducer, message: Message) -> bool:
     return True
 
 
-def origin_of(message: Message) -> tuple[str, int]:
-    """Return the topic and the queue to which the producer sent the message."""
-    topic, queue, _ = message.origin.rsplit(":", 2)
-    return topic, int(queue)
+def origin_of(message: Message) -> tuple[str, int | None]:
+    """Return the topic and the queue to which the producer sent the message. If the message says neither, return what
+    it says, and None."""
+    parts = message.origin.rsplit(":", 2)
+    if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdecimal() and len(parts[1]) <= 9):
+        return message.origin, None
+    return parts[0], int(parts[1])

@@ -75,11 +75,14 @@ def origin(headers: Headers) -> str | None:
 def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) -> list[tuple[str, bytes]]:
     """Return the headers for the copy of a moved message.
 
-    `here` becomes the value of the header ORIGIN if the message has not been moved before. `came_from` becomes the
-    value of the header FROM, and `attempt` the value of the header ATTEMPT.
+    `here`, the place `topic:queue:offset` of the message, becomes the value of the header ORIGIN, unless the topic has
+    moved messages. Only there is an ORIGIN of a broker: anywhere else it is what the producer sent, and `dlq resend`
+    would send the message wherever the producer wants. `came_from` becomes the value of the header FROM, and `attempt`
+    the value of the header ATTEMPT.
     """
     kept = [(name, value) for name, value in headers if name not in MOVED_HEADERS]
-    first = origin(headers) or here
+    is_moved = consumer_group_of(here.rsplit(":", 2)[0]) is not None
+    first = (origin(headers) if is_moved else None) or here
     return [*kept, (ATTEMPT, b"%d" % attempt), (ORIGIN, first.encode()), (FROM, came_from.encode())]
 
 

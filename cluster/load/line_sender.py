@@ -21,11 +21,13 @@ from cluster.load.calls import ProducerCall, Receipt, is_unknown, make_call, sta
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import RecordMetadata
 from ledger.errors import (
+    AuthenticationError,
     DeliveryTimeoutError,
     HeadersTooLargeError,
     InvalidArgumentError,
     LedgerError,
     MessageTooLargeError,
+    PermissionDeniedError,
     TooManyHeadersError,
     UnknownQueueError,
     UnknownTopicError,
@@ -44,7 +46,7 @@ _MOST_SENTENCES = 1_000
 _MESSAGES_A_TURN = 1_000
 # Refusals of one message because of its content. The messages after it can still be sent.
 _CONTENT_REFUSED = (MessageTooLargeError, InvalidArgumentError, TooManyHeadersError, HeadersTooLargeError)
-_REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
+_REFUSED = (AuthenticationError, InvalidArgumentError, PermissionDeniedError, UnknownQueueError, UnknownTopicError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cluster.cli.doctor.finding import DoctorFinding, Urgency
 from cluster.cli.doctor.observation import Observation
 from ledger.client.records import NodeStatus, ShardStatus
 from ledger.local_socket import is_socket
+from ledger.mirror.mirror_progress import RUNS_GROUP
 from ledger.state.feature_levels import LATEST_LEVEL
 from ledger.words import counted
 from raft.cluster_clock import TOLERANCE_MS, clock_sentence
@@ -222,6 +223,8 @@ def _upgrade_of(seen: Observation) -> str:
 
 def _groups(seen: Observation) -> Iterator[DoctorFinding]:
     for group in seen.groups:
+        if group.name.startswith(f"{RUNS_GROUP}@"):
+            continue  # its offsets count the runs of a mirror, and its lag says nothing
         broadcast = group.strategy == "broadcast"
         if group.lag and not group.members and not broadcast:
             what = f"consumer group {group.name} has no members, and {counted(group.lag, 'message')} wait for it"

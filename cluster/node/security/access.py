@@ -64,6 +64,7 @@ class NodeAccess:
             self.rocketmq,
             _proven_uris(watch),
             random_bytes,
+            is_needed=settings.authentication,
         )
         self.authorizer = authorizer if settings.authentication else None
         # Names the users for whom this node calls other nodes. Without `authentication`, nodes ask nobody for a name.

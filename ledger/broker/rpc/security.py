@@ -37,6 +37,8 @@ PROOF_S = 10.0
 WRONG_S = 0.5
 # How long a proof waits for the first administrator of a cluster that has just started.
 BEGIN_S = 1.5
+# The same at a node without authentication, whose cluster has no users, as a rule.
+BEGIN_WITHOUT_S = 0.5
 _BEGIN_LOOK_S = 0.05
 
 
@@ -51,9 +53,12 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         rocketmq: RocketmqSecrets,
         proven_uris: ProvenUris | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        is_needed: bool = True,
     ) -> None:
         """`proven_uris(certificates, signature, content)` returns the URIs of a certificate that is valid and made the
-        signature, or None. Without `proven_uris`, no client proves itself by a certificate."""
+        signature, or None. Without `proven_uris`, no client proves itself by a certificate. `is_needed`: clients of
+        this node must prove who they are."""
+        self._is_needed = is_needed
         self._proven_uris = proven_uris
         self._random_bytes = random_bytes
         self._cluster = cluster
@@ -86,10 +91,16 @@ class SecurityService(RefusingService, security_pb2_grpc.SecurityServicer):
         """Return the users. In a cluster that has just started, wait for its first administrator: until then, the right
         password would seem to be wrong. Raises UnavailableError at once if this node cannot know the users, so that the
         caller tries another node."""
-        for _ in range(round(BEGIN_S / _BEGIN_LOOK_S)):
+        for _ in range(round((BEGIN_S if self._is_needed else BEGIN_WITHOUT_S) / _BEGIN_LOOK_S)):
             if self._authorizer.access.has_begun:
                 break
             await asyncio.sleep(_BEGIN_LOOK_S)
+        else:
+            if not self._is_needed:
+                raise AuthenticationError(
+                    "this cluster has no users, because its nodes run without `authentication`: leave out the user and "
+                    "the password, or the client certificate"
+                )
         return self._authorizer.fresh_access()
 
     async def _prove(self, context: Context) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -58,7 +58,7 @@ from ledger.client.transactions.records import TransactionChecker
 from ledger.client.transactions.transaction import AsyncTransaction
 from ledger.codec import Codec
 from ledger.consumer_groups import validate_group_name
-from ledger.errors import DeliveryTimeoutError
+from ledger.errors import ClosedError, DeliveryTimeoutError
 from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
 
@@ -67,6 +67,18 @@ if TYPE_CHECKING:
 
 # After this many slices send_many gives the event loop a turn, so that the first slices are sent while the rest is cut.
 _SLICES_A_TURN = 8
+
+
+class _NotStarted:
+    """Stands for an attribute that `start` sets. To read it before raises ClosedError."""
+
+    def __get__(self, producer: object, owner: type) -> Any:
+        if producer is None:
+            return self
+        raise ClosedError("This client is not started: call start() first, or use it in a `with` block.")
+
+
+_NOT_STARTED: Any = _NotStarted()
 
 
 class AsyncProducer(AsyncLifetime, Generic[Sent]):
@@ -118,6 +130,12 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                              the extra `otel`
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
+
+    _queue_selection: QueueSelection = _NOT_STARTED
+    _timed_selection: TimedQueueSelection = _NOT_STARTED
+    _half_selection: HalfQueueSelection = _NOT_STARTED
+    _transactions: ProducerTransactions[Sent] = _NOT_STARTED
+    _many: ManySender = _NOT_STARTED
 
     def __init__(
         self,
@@ -238,7 +256,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             selector=self._selector,
             first_queue=first_queue,
         )
-        self._transactions: ProducerTransactions[Sent] = ProducerTransactions(
+        self._transactions = ProducerTransactions(
             self._client, self._half_selection, self._half_piece, self._enter, self._delivery.delivery_timeout_ms
         )
         self._many = ManySender(

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from cluster.dead_letters import origin_of
 from cluster.local.processes import DevCluster
 from ledgermq import AsyncGroupConsumer, Message, SharedConsumer
 from tests.cluster.cli.command import TIMEOUT_S, run, start
@@ -139,6 +140,25 @@ def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledger
     assert {(one["key"], one["tag"], len(one["headers"]), one["queue"]) for one in again} == {
         ("k", "t", 0, again[0]["queue"])
     }
+
+
+def test_a_producer_does_not_choose_where_a_dead_letter_is_sent_again(cluster: DevCluster, ledgermq: Any) -> None:
+    """Brokers write the header %ORIGIN when they move a message. What a producer writes there counts for nothing."""
+    for topic in ("open-to-all", "private"):
+        ledgermq("topic", "create", topic, "--queues", "1")
+    for forged in ("private:0:0", "1", "a:b:c"):
+        ledgermq("produce", "open-to-all", "-H", f"%ORIGIN={forged}", input=b"forged\n")
+    give_up(cluster, "open-to-all", "opening", 3)
+    listed = rows(ledgermq("dlq", "list", "opening")[0])
+    assert [line[2] for line in listed] == [f"open-to-all:0:{offset}" for offset in range(3)]
+    assert json.loads(ledgermq("dlq", "resend", "opening", "--format", "json")[0])["topics"] == {"open-to-all": 3}
+    assert ledgermq("consume", "private")[0] == ""
+
+
+@pytest.mark.parametrize("forged", ["1", "a:b:c", "a:²:0", ""])
+def test_a_dead_letter_of_an_older_version_may_not_say_where_it_came_from(forged: str) -> None:
+    message = Message("%DLQ%g", 0, 7, 0, 0, None, b"value", None, (("%ORIGIN", forged.encode()),), 1)
+    assert origin_of(message) in ((forged, None), ("%DLQ%g", 0))
 
 
 def test_topics_and_shards_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:

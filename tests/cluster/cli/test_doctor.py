@@ -224,6 +224,11 @@ def test_a_broadcast_and_a_small_lag_are_fine() -> None:
     assert findings(replace(HEALTHY, groups=groups), NOW) == []
 
 
+def test_the_group_in_which_a_mirror_counts_its_runs_is_never_behind() -> None:
+    groups = (group_of(name="ledgermq-mirror-runs@orders-2", members=0, lag=5, lag_s=9_999.0),)
+    assert findings(replace(HEALTHY, groups=groups), NOW) == []
+
+
 def test_figures_of_a_node() -> None:
     text = "\n".join(
         [

@@ -12,6 +12,8 @@ import pytest
 
 from cluster.local.processes import DevCluster
 from ledger.errors import (
+    AuthenticationError,
+    ClosedError,
     DeliveryTimeoutError,
     DeserializationError,
     InvalidArgumentError,
@@ -207,3 +209,19 @@ async def test_a_client_at_the_http_port_gets_a_hint_from_both_ends(
     hints = [record for record in caplog.records if record.name == "ledgermq.node.http.hints"]
     assert "a gRPC client has connected to the HTTP port" in hints[0].getMessage()
     assert hints[0].levelno == logging.WARNING
+
+
+async def test_a_producer_that_is_not_started_says_so() -> None:
+    producer = AsyncProducer("127.0.0.1:1")
+    for call in (producer.send("t", b"x"), producer.send_many("t", [b"x"])):
+        with pytest.raises(ClosedError, match="not started"):
+            await call
+    with pytest.raises(ClosedError, match="not started"):
+        producer.send_nowait("t", b"x")
+    await producer.stop()
+
+
+async def test_a_user_at_a_cluster_without_users_learns_that_it_has_none(cluster: DevCluster) -> None:
+    with pytest.raises(AuthenticationError, match="without `authentication`"):
+        async with AsyncAdmin(cluster.bootstrap, user="bob", password="wrong"):
+            pass

@@ -9,7 +9,14 @@ from typing import cast
 import pytest
 
 from cluster.load.line_sender import Labels, LineOrigin, LineSender
-from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, UnknownTopicError
+from ledger.errors import (
+    AuthenticationError,
+    DeliveryTimeoutError,
+    LedgerError,
+    MessageTooLargeError,
+    PermissionDeniedError,
+    UnknownTopicError,
+)
 from ledgermq import AsyncProducer, RecordMetadata, RecordRange
 
 LIMIT = 1 << 20
@@ -126,20 +133,31 @@ async def test_memory_is_bounded_by_waiting_for_acknowledgements(producer: HeldP
     assert sender.acknowledged == 100_000
 
 
-@pytest.mark.parametrize("maybe_committed", [True, False])
-async def test_after_a_failure_the_account_is_exact(producer: HeldProducer, maybe_committed: bool) -> None:
+@pytest.mark.parametrize(
+    ("failure", "in_doubt"),
+    [
+        (DeliveryTimeoutError("late", maybe_committed=True), 2),
+        (DeliveryTimeoutError("late", maybe_committed=False), 0),
+        (PermissionDeniedError("no right to publish"), 0),
+        (AuthenticationError("who are you?"), 0),
+    ],
+    ids=repr,
+)
+async def test_after_a_failure_the_account_is_exact(
+    producer: HeldProducer, failure: LedgerError, in_doubt: int
+) -> None:
     sender = sender_of(producer)
     await sender.send([b"first"], Labels(), PLACE)
     producer.release()
     await sender.drain()
     producer.released = False
     await sender.send([b"second", b"third"], Labels(), PLACE)
-    producer.release(DeliveryTimeoutError("late", maybe_committed=maybe_committed))
-    with pytest.raises(DeliveryTimeoutError):
+    producer.release(failure)
+    with pytest.raises(type(failure)):
         await sender.drain()
     assert sender.acknowledged == 1
-    assert sender.in_doubt == (2 if maybe_committed else 0)
-    with pytest.raises(DeliveryTimeoutError):
+    assert sender.in_doubt == in_doubt
+    with pytest.raises(type(failure)):
         await sender.send([b"fourth"], Labels(), PLACE)
     assert len(producer.taken) == 3, "nothing is sent after a failure"
 
