@@ -148,6 +148,7 @@ def consume(
         )
     if where is not None and group is None:
         raise click.UsageError("--where needs --group with a shared group: `ledgermq group create NAME --mode shared`")
+    tags = tuple(tag.strip() for expression in tags for tag in expression.split("||"))
     wanted = ConsumeSelection(
         tuple(dict.fromkeys(topics)), start, queues, tags, where, count, follow or start == "latest", on_dropped
     )

@@ -80,7 +80,7 @@ def list_profiles(output: str) -> None:
     if rows:
         print_table(["", "NAME", "SERVERS", "TLS", "USER"], rows)
     else:
-        say("There are no profiles: add one with `ledgermq profile add NAME --bootstrap HOST:PORT`.")
+        say("There are no profiles: add one with `ledgermq profile add NAME --servers HOST:PORT`.")
 
 
 @profile.command()

@@ -169,7 +169,8 @@ class PlacementKeeper:
                 return
             if await self._hears_again(node):
                 raise ShardShortError(
-                    f"without node {node}, {'; '.join(short)}: add a node first (`ledgermq cluster add-node`), or "
+                    f"without node {node}, {'; '.join(short)}: add a node first (`ledgermq cluster add-node`), let "
+                    "shards have fewer replicas (`ledgermq cluster set-replicas`), or "
                     f"remove the node at once, with less safety (`ledgermq cluster remove-node {node} --force`)"
                 )
 

@@ -40,5 +40,5 @@ class GroupLookup:
             )
         raise UnknownGroupError(
             f"There is no shared group {consumer_group!r}: create it first, with `ledgermq group create "
-            f"{consumer_group} --mode shared`."
+            f"{consumer_group} --mode shared`. If it is a group whose members own queues, read it with a GroupConsumer."
         )

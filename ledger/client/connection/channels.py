@@ -68,8 +68,19 @@ _WAITING_DOES_NOT_HELP = (
     "DNS resolution failed",
     "Domain name not found",
     "CERTIFICATE_VERIFY_FAILED",
+    "WRONG_VERSION_NUMBER",
     _HTTP_1,
 )
+# What a sign in the details of gRPC means for a person.
+_MEANINGS = {
+    _HTTP_1: HTTP_PORT,
+    "CERTIFICATE_VERIFY_FAILED": (
+        "its certificate was not made by an authority that this client knows: give the file of its authority as `ca`"
+    ),
+    "WRONG_VERSION_NUMBER": "its port does not use TLS: leave out TLS, the authority and the certificate",
+    "Domain name not found": "the name of the host is not known here",
+    "Socket closed": "the connection was closed at once: if the port uses TLS, turn on TLS",
+}
 
 # How long `settled` waits at least, and at most. Measured: without a pause 50 of 150 clients logged an error at their
 # end; with a pause of 1 ms none did. Proofs that were refused took longer on a machine that was busy.
@@ -249,6 +260,11 @@ def waiting_helps(details: str | None) -> bool:
     """Return True if a call that failed with these details of gRPC may succeed a moment later with the same address and
     the same settings."""
     return not any(sign in (details or "") for sign in _WAITING_DOES_NOT_HELP)
+
+
+def meaning_of(details: str) -> str:
+    """Return what the details of gRPC about an address say, for people."""
+    return next((meaning for sign, meaning in _MEANINGS.items() if sign in details), details.rsplit(": ", 1)[-1])
 
 
 def is_http_port(details: str | None) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import HTTP_PORT, Connections, failure, is_http_port, waiting_helps
+from ledger.client.connection.channels import Connections, failure, meaning_of, waiting_helps
 from ledger.client.connection.refresh_pace import RefreshPace
 from ledger.client.connection.route_table import KnownLeader, RocketmqEndpoint, RoutedTopic, RouteTable, Said
 from ledger.errors import (
@@ -219,9 +219,7 @@ class Routes:
 def _reason(error: grpc.aio.AioRpcError) -> str:
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return f"no answer within {_ANSWER_SECONDS:g} s"
-    if is_http_port(error.details()):
-        return HTTP_PORT
-    return (error.details() or error.code().name).rsplit(": ", 1)[-1]
+    return meaning_of(error.details() or error.code().name)
 
 
 def _error_of(troubles: list[_Trouble]) -> LedgerError:

@@ -22,6 +22,7 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.cursor import Cursor, QueueBatch
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.queue_readers import QueueReaders
+from ledger.client.consumer.tags import wanted_tags
 from ledger.client.records import Message, QueueOffsets, Received, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
@@ -116,7 +117,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         self._names = topic_names(topics)
         self._start_at = start
         self._only_queues = None if queues is None else sorted(set(queues))
-        self._tags = None if tags is None else frozenset([tags] if isinstance(tags, str) else tags)
+        self._tags = wanted_tags(tags) if isinstance(tags, str) or tags is None else frozenset(tags)
         self._check_crcs = check_crcs
         self._deserializer = deserializer
         self._settings = FetchSettings(

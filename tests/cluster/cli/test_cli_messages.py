@@ -151,6 +151,31 @@ def test_a_file_that_is_sent_again_with_its_ids_makes_no_second_copy(directory: 
     assert b"is not a placeholder" in run("produce", topic, "--message-id", "{{line}}", cwd=directory, status=2).stderr
 
 
+def test_tags_may_be_an_expression(directory: Path, topic: str) -> None:
+    for tag in ("paid", "free", "other"):
+        run("produce", topic, "--tag", tag, "--queue", "0", cwd=directory, input=tag.encode() + b"\n")
+    assert consume(directory, topic, "--tag", "paid || free") == b"paid\nfree\n"
+    assert consume(directory, topic, "--tag", "paid||free", "--group", f"g-{topic}"[:60]) == b"paid\nfree\n"
+
+
+def test_one_ctrl_c_ends_a_question(directory: Path, topic: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "ledgermq", "topic", "delete", topic],
+        cwd=directory,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stderr is not None
+        asked = b""
+        while b"?" not in asked:
+            asked += process.stderr.read(1)
+        time.sleep(0.2)  # the question is there, and now the program reads the answer
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT_S) == 130
+    assert topic.encode() in run("topic", "list", cwd=directory).stdout
+
+
 def test_line_ends_of_windows(directory: Path, topic: str) -> None:
     run("produce", topic, "--queue", "0", cwd=directory, input=b"one\r\ntwo\n\r\nfour")
     assert consume(directory, topic) == b"one\ntwo\n\nfour\n"

@@ -12,7 +12,7 @@ import pytest
 from grpc import aio
 
 from ledger.client.connection.backoff import Backoff
-from ledger.client.connection.channels import Connections
+from ledger.client.connection.channels import Connections, meaning_of
 from ledger.client.connection.routes import Routes
 from ledger.errors import AuthenticationError, UnavailableError
 from ledger.v1 import broker_pb2
@@ -127,3 +127,32 @@ async def test_a_node_that_may_answer_soon_is_waited_for_though_nothing_listens_
     await routes.start()
     assert node.asked == 2
     await routes.close()
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed "
+            "(TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:100000f7:SSL routines:OPENSSL_internal:WRONG_VERSION_NUMBER: "
+            "Invalid certificate verification context: OK",
+            "does not use TLS",
+        ),
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed "
+            "(TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:"
+            "CERTIFICATE_VERIFY_FAILED: self signed certificate: OK",
+            "an authority that this client knows",
+        ),
+        ("failed to connect to all addresses; last error: UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed", "turn on TLS"),
+        (
+            "errors resolving h:1: [field:hostname lookup error:address lookup failed for h:1: Domain name not found]",
+            "name of the host is not known",
+        ),
+        ("failed to connect to all addresses; last error: UNKNOWN: ipv4:1: connect: Connection refused", "refused"),
+    ],
+)
+def test_what_grpc_says_about_an_address_is_told_for_people(details: str, told: str) -> None:
+    """The details are those of grpcio 1.85, for the mistakes that the sentences name."""
+    assert told in meaning_of(details)
+    assert not meaning_of(details).endswith(("OK", "]"))
