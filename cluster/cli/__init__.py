@@ -33,6 +33,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
@@ -138,6 +139,16 @@ class _LazyGroup(click.Group):
         command = getattr(import_module(entry.module), entry.name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command. For a misspelled name, suggest the nearest one, which click does only for groups that know
+        their commands."""
+        near = get_close_matches(args[0], self.list_commands(ctx), 1)
+        if near and near[0] != args[0] and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands and options that begin with `incomplete`, without the import of any command."""

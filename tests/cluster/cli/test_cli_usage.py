@@ -272,3 +272,11 @@ def test_moments() -> None:
 
 def test_places() -> None:
     assert QueuePlaceType().convert("orders.new:3:1000", None, None) == ("orders.new", 3, 1000)
+
+
+@pytest.mark.parametrize(("written", "meant"), [("topc", "topic"), ("docter", "doctor"), ("proudce", "produce")])
+def test_a_misspelled_command_is_answered_with_the_nearest_one(
+    written: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(written) == 2
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
