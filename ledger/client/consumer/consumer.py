@@ -52,7 +52,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
                             offset, or a datetime with a time zone (the first message appended then or later)
         queues              the numbers of the queues to read of each topic; None (default): all
-        tags                read only messages with one of these tags; None (default): all messages
+        tags                read only messages with one of these tags, or of an expression such as "paid || refunded";
+                            None (default): all messages
         max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole.
                             The consumer fetches a few times as much ahead. If a process has more than 32 consumers,
                             each of them fetches less at a time, but at least 256 KiB
