@@ -241,7 +241,7 @@ def test_the_account_as_json(cluster: DevCluster, directory: Path, topic: str) -
     lines = ("--format", "json", "--input", "lines")
     account = json.loads(run("produce", topic, *lines, cwd=directory, input=b"12\n3\n").stdout)
     seconds = account.pop("seconds")
-    assert account == {"acknowledged": 2, "bytes": 3, "left_out": 0, "in_doubt": 0}
+    assert account == {"acknowledged": 2, "bytes": 3, "repeated": 0, "left_out": 0, "in_doubt": 0}
     assert seconds > 0
 
 
