@@ -184,7 +184,7 @@ async def _send_all(producer: AsyncProducer, messages: Sequence[Message], resent
 
 async def _send_again(producer: AsyncProducer, message: Message) -> bool:
     """Send the message to its original topic and queue. Return False if the topic or the queue was deleted, or if the
-    message does not say where it came from: a program has written it into the dead letters."""
+    message does not say where it came from, because a broker of an older version believed a header of its producer."""
     topic, queue = origin_of(message)
     if queue is None or consumer_group_of(topic) is not None:
         return False

@@ -47,6 +47,8 @@ class _Response(Protocol):
 
 R = TypeVar("R", bound=_Response)
 
+NOT_STARTED = "This client is not started: call start() first, or use it in a `with` block."
+
 
 class ClusterClient:
     """Calls the leaders of shards for one client, over the client's connections and routes. A client is started
@@ -101,11 +103,7 @@ class ClusterClient:
 
     def check_open(self) -> None:
         if not self.started:
-            raise ClosedError(
-                "This client is closed: make a new one."
-                if self.closed
-                else "This client is not started: call start() first, or use it in a `with` block."
-            )
+            raise ClosedError("This client is closed: make a new one." if self.closed else NOT_STARTED)
 
     def node_address(self, node: int) -> str:
         """Return the address at which this client reaches the node with this number. Raises InvalidArgumentError if

@@ -28,6 +28,7 @@ from typing import Any, Generic
 
 from ledger.cancellation import heed_cancellation
 from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.cluster_client import NOT_STARTED
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.assigned_queue import QueueRun
 from ledger.client.group.call_watch import Call, CallWatch
@@ -278,7 +279,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
     async def wait_closed(self) -> None:
         """Wait until the consumer is closed. If the consumer stopped by itself, raise the error that made it stop."""
         if self._reading is None:
-            raise ClosedError("This client is not started: call start() first, or use it in a `with` block.")
+            raise ClosedError(NOT_STARTED)
         await self._stopped.wait()
         if self._error is not None:
             raise self._error

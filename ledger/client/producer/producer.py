@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.cluster_client import NOT_STARTED, ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.producer.accumulator import Accumulator
@@ -75,7 +75,7 @@ class _NotStarted:
     def __get__(self, producer: object, owner: type) -> Any:
         if producer is None:
             return self
-        raise ClosedError("This client is not started: call start() first, or use it in a `with` block.")
+        raise ClosedError(NOT_STARTED)
 
 
 _NOT_STARTED: Any = _NotStarted()

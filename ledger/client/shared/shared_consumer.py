@@ -519,10 +519,13 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                     self._cancel(tasks)
                 # Those that were cancelled answer soon, and may bring messages.
                 await self._first_messages(tasks, _LATE_S, all_of_them=True)
-            await asyncio.gather(*sent)
-        finally:  # after an error or a cancellation, which no error of an acknowledgement may replace
+        except asyncio.CancelledError:
             for each in sent:
                 each.cancel()
+            sent.clear()  # no error of an acknowledgement replaces the cancellation
+            raise
+        finally:
+            await asyncio.gather(*sent)
 
     def _begin(
         self,

@@ -129,6 +129,29 @@ async def test_a_receive_that_is_cancelled_says_so_although_an_acknowledgement_f
     await cancelled(patched._receive(1, 30_000, 20_000, of_shards), 0.05)
 
 
+async def test_a_receive_that_fails_waits_for_its_acknowledgements() -> None:
+    done: list[bool] = []
+
+    async def fails(*_: object, **__: object) -> None:
+        raise NoLeaderError("shard 0 has no leader")
+
+    async def acknowledges(*_: object, **__: object) -> int:
+        await asyncio.sleep(0.1)
+        done.append(True)
+        return 1
+
+    async def links() -> list[Any]:
+        return [SimpleNamespace(shard=0), SimpleNamespace(shard=1)]
+
+    consumer = AsyncSharedConsumer("topic", group="group", bootstrap_servers="127.0.0.1:1")
+    patched: Any = consumer
+    patched._current_links, patched._send, patched._one = links, acknowledges, fails
+    of_shards: Any = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
+    with pytest.raises(NoLeaderError):
+        await patched._receive(1, 30_000, 20_000, of_shards)
+    assert done, "the acknowledgement at the other shard was not broken off"
+
+
 async def test_a_cancelled_task_may_make_calls_while_it_cleans_up(
     node: EmbeddedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
