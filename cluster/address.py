@@ -18,8 +18,10 @@ def split_address(address: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host
     well_formed = host and (bracketed or ":" not in host) and not any(character.isspace() for character in host)
-    if not well_formed or not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+    if not well_formed or not port.isascii() or not port.isdecimal():
         raise ValueError(f"{address!r} is not an address of the form host:port")
+    if len(port) > 5 or not 1 <= int(port) <= 65_535:
+        raise ValueError(f"{address!r} is not an address, because a port is a number from 1 to 65535")
     return host, int(port)
 
 

@@ -65,15 +65,24 @@ def topic_type_of(word: str) -> TopicType:
 def topic_names(topics: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
     """Return the names that a consumer was given, as arguments or in lists, each once. Raises InvalidArgumentError if
     there is none."""
-    lists = ([topic] if isinstance(topic, str) else list(topic) for topic in topics)
-    names = tuple(dict.fromkeys(name for names in lists for name in names))
+    names = tuple(dict.fromkeys(name for given in topics for name in _names_in(given)))
     if not names:
         raise InvalidArgumentError("A consumer needs at least one topic.")
     return names
 
 
+def _names_in(given: object) -> Iterable[str]:
+    names = given if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTopicNameError(f"A topic's name must be a str; it is {name!r}.")
+        yield name
+
+
 def validate_topic_name(name: str) -> None:
     """Raise InvalidTopicNameError if users are not allowed to create a topic with this name."""
+    if not isinstance(name, str):
+        raise InvalidTopicNameError(f"A topic's name must be a str, not {type(name).__name__}.")
     if is_system_topic(name):
         raise InvalidTopicNameError(
             f"The topic name {_shown(name)} is reserved: names that begin with '%' belong to the broker. Choose a name "

@@ -156,7 +156,8 @@ def _find_socket(ctx: click.Context, _: click.Parameter, data: Path | None) -> N
 
 def checked_addresses(given: str) -> str:
     """Return the addresses, separated by commas, without blanks. Raises click.BadParameter."""
-    return ",".join(_address(part.strip()) for part in given.split(","))
+    parts = [part.strip() for part in given.split(",")]
+    return ",".join(_address(part) for part in parts if part) or _address(given)
 
 
 def _address(text: str) -> str:

@@ -24,11 +24,13 @@ from ledger.backup.shard_copy import ShardCopy
 from ledger.backup.source import ShardSource, sources_of
 from ledger.backup.targets.target import BackupTarget
 from ledger.client.records import NodeStatus
+from ledger.errors import PermissionDeniedError
 from ledger.topics import TOPICS_SHARD
 from ledger.version import VERSION
 
 # Copying faster than this costs producers more than a tenth of their throughput on a small machine (docs/BACKUP.md).
 DEFAULT_RATE = 16 << 20
+_RIGHTS = "A user needs the rights `administer` and `read-log` on the cluster to make backups"
 
 
 class ClusterAdmin(LogHolder, Protocol):
@@ -98,7 +100,10 @@ class _Backup:
         self._copied = 0
 
     def run(self) -> Manifest:
-        nodes = self._admin.cluster()
+        try:
+            nodes = self._admin.cluster()
+        except PermissionDeniedError as error:
+            raise BackupError(f"{error.message} {_RIGHTS}.") from error
         cluster = cluster_of(nodes)
         progress = Progress(self._target, cluster)
         last = self._last_backup(cluster)
@@ -174,7 +179,4 @@ def cluster_of(nodes: Sequence[NodeStatus]) -> str:
         if node.reachable and node.cluster:
             return node.cluster
     reasons = "; ".join(dict.fromkeys(f"node {node.node}: {node.error}" for node in nodes if node.error))
-    raise BackupError(
-        f"no node tells its status ({reasons or 'no node is known'}). A user needs the rights `administer` and "
-        "`read-log` on the cluster to make backups"
-    )
+    raise BackupError(f"no node tells its status ({reasons or 'no node is known'}). {_RIGHTS}")

@@ -124,6 +124,7 @@ class ClusterMirror:
         self._is_first_start = await self._progress.is_new()
         await self._look()
         self._is_first_start = False
+        self._note_missing_topics()
 
     async def run(self, *, once: bool = False) -> None:
         """Copy until the task is cancelled; with `once`, until the target has all messages that the source has now.
@@ -183,6 +184,14 @@ class ClusterMirror:
         for name, topic in sorted(topics.items()):
             if patterns.takes(name, copies):
                 await self._prepare(topic)
+
+    def _note_missing_topics(self) -> None:
+        """Note the topics that are given by name and that the source does not have: they were deleted since an earlier
+        run of this mirror, or this run names other topics than the first one."""
+        known = self._source.client.routes.table.topics
+        for name in self._settings.topics.names:
+            if name not in known:
+                self.tally.note_trouble(f"the source has no topic {name!r}, so nothing of it is copied")
 
     async def _prepare(self, topic: RoutedTopic) -> None:
         new = [queue for queue in range(len(topic.shards)) if (topic.topic_id, queue) not in self._copiers]

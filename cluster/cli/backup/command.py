@@ -124,6 +124,9 @@ def list_backups(target: str, key_file: Path | None, output: str) -> None:
     if output == "json":
         print_json({"backups": [_fields(each) for each in manifests]})
         return
+    if not manifests:
+        say(f"{opened.title} has no whole backup: make one with `ledgermq backup create {target}`.")
+        return
     rows = [
         (
             each.name,

@@ -142,6 +142,8 @@ def set_replicas(replicas: int, shard: int | None, bootstrap: str, output: str) 
         say(f"Shard {shard} shall have {replicas} replicas.")
     else:
         say(f"Shard {shard} shall have {found.replicas} replicas, as the other shards.")
+    if replicas > len(found.nodes):
+        say(f"The cluster has {counted(len(found.nodes), 'node')}: until it has more, a shard has a replica on each.")
     _show(found, output)
 
 

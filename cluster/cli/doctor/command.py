@@ -49,9 +49,9 @@ def _on_one_line(text: str) -> str:
 def _summary(seen: Observation, found: list[DoctorFinding]) -> str:
     nodes = [node for node in seen.nodes if node.reachable]
     shards = {shard.shard for node in nodes for shard in node.shards}
-    looked = (
-        f"{counted(len(nodes), 'node')}, {counted(len(shards), 'shard')}, {counted(len(seen.groups), 'consumer group')}"
-    )
+    answering = f"{len(nodes)} of " if len(nodes) < len(seen.nodes) else ""
+    groups = counted(len(seen.groups), "consumer group")
+    looked = f"{answering}{counted(len(seen.nodes), 'node')}, {counted(len(shards), 'shard')}, {groups}"
     counts = Counter(finding.urgency for finding in found)
     if not counts["critical"] and not counts["warning"]:
         return f"Nothing is wrong: {looked}."

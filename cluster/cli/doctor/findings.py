@@ -145,14 +145,16 @@ def _voters(seen: Observation) -> Iterator[DoctorFinding]:
         voters = sum(member.voter for member in members.members)
         if voters % 2 == 0:
             what = f"shard {shard} has {voters} voters, which survive no more failures than {voters - 1}"
-            yield DoctorFinding(
-                "warning", "even-voters", what, "ledgermq cluster add-node NODE --address HOST:PORT --promote"
-            )
+            yield DoctorFinding("warning", "even-voters", what, _one_node_more(seen))
         elif voters == 1 and not _is_local(seen):
             what = f"shard {shard} has one voter: if its disk fails, the messages are lost"
-            yield DoctorFinding(
-                "warning", "one-voter", what, "ledgermq cluster add-node NODE --address HOST:PORT --promote"
-            )
+            yield DoctorFinding("warning", "one-voter", what, _one_node_more(seen))
+
+
+def _one_node_more(seen: Observation) -> str:
+    return (
+        "ledgermq dev add-node" if _is_local(seen) else "ledgermq cluster add-node NODE --address HOST:PORT --promote"
+    )
 
 
 def _waiting(seen: Observation) -> Iterator[DoctorFinding]:

@@ -84,13 +84,18 @@ async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) 
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         letters = _letters(bootstrap, name, admin)
         begin = {} if everything else await letters.resent_before()
-        return (await letters.read(begin, most, lambda message: message))[0]
+        found = (await letters.read(begin, most, lambda message: message))[0]
+        if not found:
+            await admin.describe_consumer_group(name)  # a group that does not exist is an error
+        return found
 
 
 async def _resend(bootstrap: str, name: str, most: int | None) -> Resent:
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         resent = Resent()
         await _letters(bootstrap, name, admin).resend(most, resent)
+        if not resent.sent and not resent.left_out:
+            await admin.describe_consumer_group(name)  # a group that does not exist is an error
         return resent
 
 

@@ -96,7 +96,8 @@ def list_groups(bootstrap: str, output: str) -> None:
 def create(name: str, mode: str, order: str | None, max_attempts: int, bootstrap: str, output: str) -> None:
     """Create the consumer group NAME, and fix how its members share the work.
 
-    A queue group need not be created: its first member creates it. The mode of a group cannot be changed.
+    A queue group need not be created: its first member creates it. The mode of a group cannot be changed. The command
+    does nothing if the group exists with the same mode.
     """
 
     async def work(admin: AsyncAdmin) -> None:
@@ -106,7 +107,7 @@ def create(name: str, mode: str, order: str | None, max_attempts: int, bootstrap
     if output == "json":
         print_json({"name": name, "mode": mode, "order": order, "max_attempts": max_attempts})
     else:
-        say(f"Created the {mode} group {name}{', with order by key' if order else ''}.")
+        say(f"Consumer group {name} is a {mode} group{', with order by key' if order else ''}.")
 
 
 @group.command()

@@ -72,7 +72,7 @@ def create(
     elif is_new:
         say(f"Created topic {found.name} with {_size(found)}.")
     else:
-        say(f"Topic {found.name} exists already with {_size(found)}.")
+        say(f"Topic {found.name} exists already with {_size(found)}, and stays as it is.")
 
 
 @topic.command()

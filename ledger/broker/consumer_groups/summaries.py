@@ -51,7 +51,8 @@ async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
     members, progress, leases or dead letters in this shard, or was created in it."""
     found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
     for group in replica.state.consumption.groups:
-        found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
+        if group.members:
+            found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
     for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
         topic = replica.state.topics.get(key.topic_id)
         if topic is None or topic.name.startswith(DEAD_LETTERS):

@@ -63,7 +63,15 @@ from ledger.client.records import (
     WaitingMessage,
 )
 from ledger.client.transactions.records import TransactionDescription
-from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
+from ledger.consumer_groups import validate_group_name
+from ledger.errors import (
+    InvalidArgumentError,
+    LedgerError,
+    PermissionDeniedError,
+    TopicExistsError,
+    UnknownTopicError,
+    from_wire,
+)
 from ledger.holds import DEFAULT_TTL_MS
 from ledger.slow_request import NodeSlowRequests
 from ledger.topics import TOPICS_SHARD, topic_type_of, validate_queue_count, validate_replicas, validate_topic_name
@@ -363,11 +371,14 @@ class AsyncAdmin(AsyncLifetime):
             group  only transactions of this producer group; None (default): of all groups
             limit  how many are returned at most, 1 to 10,000 (default 100)
 
-        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError.
+        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError or
+        InvalidGroupNameError.
         """
         self._client.check_open()
         if not 1 <= limit <= MAX_TRANSACTIONS:
             raise InvalidArgumentError(f"limit is {limit}: it must be 1 to {MAX_TRANSACTIONS:,}.")
+        if group is not None:
+            validate_group_name(group)
         return await list_transactions(self._client, group, limit)
 
     async def transaction(self, transaction: str) -> TransactionDescription | None:
@@ -409,26 +420,35 @@ class AsyncAdmin(AsyncLifetime):
 
         `timeout_ms` is how long this client waits for each node, in ms.
 
-        The result includes a bootstrap server that is not a member of the cluster if the server answers.
+        The result includes a bootstrap server that is not a member of the cluster if the server answers. Raises
+        PermissionDeniedError if the nodes that run refuse, because the user lacks the right to describe the cluster.
         """
         self._client.check_open()
         table = self._client.routes.table
         nodes = sorted(table.nodes.items())
         others = [address for address in table.addresses() if address not in table.nodes.values()]
         asked = [*nodes, *((0, address) for address in others)]
-        answers = await asyncio.gather(*(self._status(node, address, timeout_ms / 1000) for node, address in asked))
+        refusals: list[LedgerError] = []
+        answers = await asyncio.gather(
+            *(self._status(node, address, timeout_ms / 1000, refusals) for node, address in asked)
+        )
+        if refusals and not any(one.reachable for one in answers):
+            raise refusals[0]
         members, strangers = answers[: len(nodes)], answers[len(nodes) :]
         known = {one.node for one in members}
         found = {one.node: one for one in strangers if one.reachable and one.node not in known}
         return sorted([*members, *found.values()], key=lambda one: one.node)
 
-    async def _status(self, node: int, address: str, seconds: float) -> NodeStatus:
+    async def _status(self, node: int, address: str, seconds: float, refusals: list[LedgerError]) -> NodeStatus:
+        """Return the status of a node. If the node refuses to tell this user, append the refusal to `refusals`."""
         try:
             response = await self._client.connections.stub(address).GetStatus(
                 broker_pb2.GetStatusRequest(), timeout=seconds
             )
         except (grpc.aio.AioRpcError, LedgerError) as error:
             failed = error if isinstance(error, LedgerError) else failure(address, error)
+            if isinstance(failed, PermissionDeniedError):
+                refusals.append(failed)
             return NodeStatus(node, address, reachable=False, error=failed.message)
         return NodeStatus(
             node=response.node,

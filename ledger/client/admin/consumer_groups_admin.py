@@ -53,9 +53,7 @@ class ConsumerGroupsAdmin:
             response = await self._listed(shard)
             for each in response.consumer_groups:
                 found[each.name] = _together(found.get(each.name), each, response.now_ms)
-        return [
-            one for _, one in sorted(found.items()) if one.members or one.queues or one.retries or one.mode == "shared"
-        ]
+        return [found[name] for name in sorted(found)]
 
     async def create(self, name: str, mode: str, order: str | None, max_attempts: int) -> None:
         """Raises GroupConflictError, InvalidArgumentError."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,6 +80,10 @@ _MEANINGS = {
     "WRONG_VERSION_NUMBER": "its port does not use TLS: leave out TLS, the authority and the certificate",
     "Domain name not found": "the name of the host is not known here",
     "Socket closed": "the connection was closed at once: if the port uses TLS, turn on TLS",
+    "Method not found": (
+        "this port serves another protocol. It may be the port for clients of RocketMQ: use the port of the node's "
+        "setting `listen`"
+    ),
 }
 
 # How long `settled` waits at least, and at most. Measured: without a pause 50 of 150 clients logged an error at their
@@ -243,7 +247,12 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of a list, or of a text of the form "host:port,host:port". An address can also be the local
     socket of a node, "unix:/path". Raises InvalidArgumentError if there is no address, or if an address has another
     form."""
-    parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
+    parts = list(given) if isinstance(given, Iterable) else []
+    if not all(isinstance(part, str) for part in parts) or not isinstance(given, Iterable):
+        raise InvalidArgumentError(
+            f'bootstrap_servers is {bootstrap_servers!r}: give "host:port,host:port", or a list of addresses.'
+        )
     addresses = tuple(part.strip() for part in parts if part.strip())
     if not addresses:
         raise InvalidArgumentError('bootstrap_servers is empty: give at least one node\'s address as "host:port".')
@@ -297,7 +306,9 @@ def failure_of(address: str, code: grpc.StatusCode, details: str | None) -> Ledg
         )
     if is_http_port(details):
         return UnavailableError(f"Node {address} cannot be reached: {HTTP_PORT}.")
+    told = f"{code.name}: {details or 'no details'}"
+    if code is grpc.StatusCode.UNAVAILABLE and details:
+        told = meaning_of(details)
     return UnavailableError(
-        f"Node {address} cannot be reached ({code.name}: {details or 'no details'}). "
-        "Check that it runs and that the address is right."
+        f"Node {address} cannot be reached ({told}). Check that it runs and that the address is right."
     )

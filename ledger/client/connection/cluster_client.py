@@ -8,6 +8,7 @@ answers or the deadline passes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -36,6 +37,10 @@ MAX_BACKOFF_MS = 1000
 # The time limit of one attempt. A suspended process accepts a call and never answers; the next attempt may find a new
 # leader.
 _ATTEMPT_SECONDS = 5.0
+# A call that has waited so long logs a warning that says what it waits for.
+_WARN_AFTER_SECONDS = 3.0
+
+log = logging.getLogger("ledgermq.client.calls")
 
 
 class _Response(Protocol):
@@ -128,8 +133,9 @@ class ClusterClient:
         passed; then the last error is raised. An error that is not retriable is raised at once.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        failures = 0
+        began = loop.time()
+        deadline = began + (self.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        failures, warned = 0, False
         while True:
             self.check_open()
             seconds = min(_ATTEMPT_SECONDS, max(deadline - loop.time(), 0.05))
@@ -144,6 +150,9 @@ class ClusterClient:
                 behind = node is not None and isinstance(error, (UnknownTopicError, UnknownQueueError))
                 if not (error.retriable or behind) or loop.time() + wait >= deadline:
                     raise
+                if not warned and loop.time() - began >= _WARN_AFTER_SECONDS:
+                    log.warning("%s Trying again for %.0f s more.", error, deadline - loop.time())
+                    warned = True
             await asyncio.sleep(wait)
 
     async def call_feature(self, feature: str, shard: int, send: Callable[[NodeStub, float], Awaitable[R]]) -> R:

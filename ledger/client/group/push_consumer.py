@@ -167,6 +167,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=_OWN_SETTINGS)
+        if not callable(listener):
+            raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
         if concurrency < 1 or suspend_ms < 0:
             raise InvalidArgumentError(
                 f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
@@ -82,6 +82,14 @@ def checked_key(key: bytes | str | None) -> bytes | None:
     if key is not None and type(key) is not bytes:
         raise InvalidArgumentError(f"A message's key must be bytes or str, not {type(key).__name__}.")
     return key
+
+
+def checked_queue(queue: object) -> int:
+    """Return the number of a queue as an int; it may be an integer of NumPy. Raises InvalidArgumentError."""
+    number = queue.__index__() if isinstance(queue, SupportsIndex) else -1
+    if number < 0:
+        raise InvalidArgumentError(f"A message's queue must be a number from 0; it is {queue!r}.")
+    return number
 
 
 def checked_message_id(message_id: bytes | str) -> bytes:

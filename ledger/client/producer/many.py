@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.client.connection.cluster_client import ClusterClient
-from ledger.client.producer.arguments import check_extras, checked_key, checked_look_up_keys, checked_tag
+from ledger.client.producer.arguments import check_extras, checked_key, checked_look_up_keys, checked_queue, checked_tag
 from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, DeliverySettings
 from ledger.client.producer.outgoing import ANY_QUEUE, OutgoingColumns, columns_of
 from ledger.client.producer.producer_batch import DELIVERY_TIME_BYTES, Piece, extras_bytes
@@ -101,6 +101,8 @@ class ManySender:
             self._client.check_open()
             validate_topic_name(topic)
             more_keys = checked_look_up_keys(look_up_keys)
+            if queue is not None:
+                queue = checked_queue(queue)
             shared = Shared(topic, checked_key(key), checked_tag(tag), queue, deliver_at_ms, more_keys)
             check_extras(shared.key, shared.tag, None, more_keys)
             await self._queue_selection.resolve(topic)

@@ -21,6 +21,7 @@ from ledger.client.producer.arguments import (
     checked_headers,
     checked_key,
     checked_look_up_keys,
+    checked_queue,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -270,7 +271,7 @@ def _checked(
     more_keys = look_up_keys if one.look_up_keys is None else checked_look_up_keys(one.look_up_keys)
     check_extras(own_key, own_tag, headers, more_keys)
     length = len(value) + extras_bytes(own_key, own_tag, headers, more_keys)
-    own_queue = queue if one.queue is None else _checked_queue(one.queue)
+    own_queue = queue if one.queue is None else checked_queue(one.queue)
     return value, own_key, own_tag, headers, checked_timestamp(one.timestamp_ms), own_queue, more_keys, length
 
 
@@ -290,12 +291,6 @@ def _as_message(message: Any) -> OutgoingMessage[bytes]:
     if isinstance(message, tuple) and len(message) == 2:
         return OutgoingMessage(message[1], message[0])
     raise not_bytes(type(message))
-
-
-def _checked_queue(queue: object) -> int:
-    if type(queue) is not int or queue < 0:
-        raise InvalidArgumentError(f"A message's queue must be a number from 0; it is {queue!r}.")
-    return queue
 
 
 def _needed(column: list[Any]) -> list[Any] | None:

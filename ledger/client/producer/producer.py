@@ -28,6 +28,7 @@ from ledger.client.producer.arguments import (
     checked_key,
     checked_look_up_keys,
     checked_message_id,
+    checked_queue,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -343,6 +344,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         selection, deliver_at_ms = self._queue_selection, None
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
+        if queue is not None:
+            queue = checked_queue(queue)
         piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if message_id is not None:
             piece.name(checked_message_id(message_id))
@@ -377,6 +380,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         selection, deliver_at_ms = self._queue_selection, None
         if deliver_at is not None or delay is not None:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
+        if queue is not None:
+            queue = checked_queue(queue)
         piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if message_id is not None:
             piece.name(checked_message_id(message_id))
@@ -593,6 +598,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id, and `sending` the
         span of the send, which the caller has begun in its own thread. The synchronous producer calls this method."""
         selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
+        if queue is not None:
+            queue = checked_queue(queue)
         piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if sending is not None:
             traced(piece, sending)
@@ -650,6 +657,8 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     def _half_piece(self, receipt: HalfReceipt, topic: str, message: OutgoingMessage[Sent]) -> Piece:
         """Return a piece with one message of a transaction."""
         data = message.value if self._encoded is None else self._encoded(message.value)
+        if message.queue is not None:
+            checked_queue(message.queue)
         piece = self._checked_piece(
             receipt,
             topic,

@@ -235,7 +235,8 @@ class Admin(Lifetime):
             group  only transactions of this producer group; None (default): of all groups
             limit  how many are returned at most, 1 to 10,000 (default 100)
 
-        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError.
+        Transactions that begin in topics that the user may not read are left out. Raises InvalidArgumentError or
+        InvalidGroupNameError.
         """
         return self._thread.run(self._client.transactions(group, limit=limit))
 
@@ -272,7 +273,8 @@ class Admin(Lifetime):
 
         `timeout_ms` is how long this client waits for each node, in ms.
 
-        The result includes a bootstrap server that is not a member of the cluster if the server answers.
+        The result includes a bootstrap server that is not a member of the cluster if the server answers. Raises
+        PermissionDeniedError if the nodes that run refuse, because the user lacks the right to describe the cluster.
         """
         return self._thread.run(self._client.cluster(timeout_ms=timeout_ms))
 

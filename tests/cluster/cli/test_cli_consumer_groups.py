@@ -116,6 +116,10 @@ def give_up(cluster: DevCluster, topic: str, group: str, count: int) -> None:
 
 def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledgermq: Any) -> None:
     ledgermq("topic", "create", "payments", "--queues", "2")
+    for command in ("list", "resend"):
+        assert 'no consumer group "paying"' in ledgermq("dlq", command, "paying", status=1)[1]
+    ledgermq("group", "create", "paying", "--mode", "queue")
+    assert "paying" in ledgermq("group", "list")[0]
     assert "has no dead letters" in ledgermq("dlq", "resend", "paying")[1]
     assert ledgermq("dlq", "list", "paying") == ("", "0 dead letters.\n")
     ledgermq("produce", "payments", "--key", "k", "--tag", "t", input=b"a\nb\nc\n")
@@ -217,7 +221,7 @@ def test_a_shared_group_is_created_described_and_deleted(cluster: DevCluster, le
     ledgermq("topic", "create", "leased", "--queues", "1")
     ledgermq("produce", "leased", input=b"1\n2\n3\n")
     create = ("group", "create", "work", "--mode", "shared", "--order", "key", "--max-attempts", "3")
-    assert "Created the shared group work, with order by key." in ledgermq(*create)[1]
+    assert "Consumer group work is a shared group, with order by key." in ledgermq(*create)[1]
     assert json.loads(ledgermq(*create, "--format", "json")[0])["order"] == "key"
     with SharedConsumer("leased", group="work", bootstrap_servers=cluster.bootstrap) as consumer:
         first, *others = consumer.receive(3, lease_ms=60_000)

@@ -344,7 +344,7 @@ def test_a_topic_that_may_exist_and_system_topics(directory: Path, topic: str) -
     create = ("topic", "create", topic, "--queues", "9")
     assert b"exists already" in run(*create, cwd=directory, status=1).stderr
     there = run(*create, "--if-not-exists", cwd=directory)
-    assert f"Topic {topic} exists already with 2 queues." in there.stderr.decode()
+    assert f"Topic {topic} exists already with 2 queues, and stays as it is." in there.stderr.decode()
     assert json.loads(run(*create, "--if-not-exists", "--format", "json", cwd=directory).stdout)["queues"] == 2
     new = run("topic", "create", f"{topic}-new", "--if-not-exists", cwd=directory)
     assert f"Created topic {topic}-new" in new.stderr.decode()

@@ -157,6 +157,14 @@ async def test_a_copy_is_not_copied_back(pair: Pair) -> None:
     assert await values(pair.source, "back.orders") == await values(pair.target, "orders")
 
 
+async def test_a_later_run_notes_a_topic_that_the_source_does_not_have(pair: Pair) -> None:
+    await pair.source.create_topic("orders", queues=1)
+    await mirrored(pair.source, pair.target, "orders")
+    done = await mirrored(pair.source, pair.target, "orders", "nope")
+    assert done.tally.troubles == 1
+    assert done.tally.trouble == "the source has no topic 'nope', so nothing of it is copied"
+
+
 async def test_what_is_wrong_at_the_start_is_told(pair: Pair) -> None:
     await pair.source.create_topic("orders", queues=1)
     with pytest.raises(UnknownTopicError, match="no topic 'nope'"):

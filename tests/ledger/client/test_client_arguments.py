@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ledger.client.producer.arguments import (
@@ -10,6 +11,7 @@ from ledger.client.producer.arguments import (
     checked_headers,
     checked_key,
     checked_look_up_keys,
+    checked_queue,
     checked_tag,
     checked_timestamp,
     checked_value,
@@ -48,6 +50,13 @@ def test_a_value_is_bytes_within_the_limit() -> None:
 def test_a_wrong_key(key: str) -> None:
     with pytest.raises(InvalidArgumentError, match="key"):
         checked_key(key)
+
+
+@pytest.mark.parametrize("queue", [-1, "1", 1.0, np.int64(-1)])
+def test_a_wrong_queue(queue: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="queue must be a number from 0"):
+        checked_queue(queue)
+    assert checked_queue(np.int64(3)) == 3
 
 
 @pytest.mark.parametrize("tag", ["", b"t", "\ud800"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ledgermq
+from ledger.client.connection import cluster_client
 from ledger.errors import (
     BufferFullError,
     BusyError,
@@ -186,6 +187,12 @@ async def test_wrong_sends(cluster: FakeCluster) -> None:
             await one.send("..", b"a")
         with pytest.raises(UnknownQueueError):
             await one.send("t", b"a", queue=1)
+        arguments: list[dict[str, Any]] = [{"topic": 5}, {"topic": "t", "queue": "0"}, {"topic": "later", "queue": "0"}]
+        for wrong in arguments:
+            with pytest.raises((InvalidArgumentError, InvalidTopicNameError), match="must be a"):
+                await one.send(value=b"a", **wrong)
+            with pytest.raises((InvalidArgumentError, InvalidTopicNameError), match="must be a"):
+                await one.send_many(wrong["topic"], [b"a"], queue=wrong.get("queue"))
         with pytest.raises(MessageTooLargeError):
             await one.send("t", bytes(10_001))
         with pytest.raises(MessageTooLargeError):
@@ -399,6 +406,18 @@ async def test_a_topic_whose_answer_was_lost_is_made_once(cluster: FakeCluster) 
     async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
         cluster.troubles = ["lose"]
         assert (await admin.create_topic("new", queues=2)).name == "new"
+
+
+async def test_a_call_that_waits_long_says_what_it_waits_for(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_client, "_WARN_AFTER_SECONDS", 0.0)
+    async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
+        cluster.troubles = [BusyError("Shard 0 is busy.")] * 3
+        await admin.create_topic("new", queues=2)
+    assert [record.getMessage() for record in caplog.records if record.name == "ledgermq.client.calls"] == [
+        "Shard 0 is busy. Trying again for 30 s more."
+    ]
 
 
 async def test_nodes_that_do_not_answer_are_shown_as_such(brokers: list[FakeBroker], cluster: FakeCluster) -> None:

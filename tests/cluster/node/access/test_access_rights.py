@@ -7,10 +7,11 @@ import asyncio
 import pytest
 from grpc import aio
 
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.errors import PermissionDeniedError, from_wire
 from ledger.v1 import broker_pb2, error_pb2, security_pb2
 from tests.cluster.fleet import sample_batch
-from tests.cluster.node.access.site import Site
+from tests.cluster.node.access.site import PASSWORD, Site
 
 pytestmark = pytest.mark.real
 
@@ -28,6 +29,14 @@ async def test_rights_by_topic(site: Site) -> None:
             assert isinstance(fetched[orders], PermissionDeniedError)
             assert fetched[payments] == 0
             assert await alice.topics() == {"orders-eu", "payments"}
+
+
+async def test_a_user_who_may_not_describe_the_cluster_is_told_so(site: Site) -> None:
+    async with site.client("admin") as admin:
+        await admin.add_user("alice", "publish topic:orders")
+    async with AsyncAdmin(site.fleet.address(1), user="alice", password=PASSWORD) as alice:
+        with pytest.raises(PermissionDeniedError, match="no right to describe cluster"):
+            await alice.cluster()
 
 
 async def test_an_open_stream_feels_a_revoked_right(site: Site) -> None:
