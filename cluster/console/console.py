@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 from aiohttp import web
 
@@ -117,11 +117,6 @@ class Visit:
         if not self.visitor.may_on_group(action, group):
             raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} group {group[:80]!r}.")
 
-    def require_on_topic(self, action: Action, topic: str) -> None:
-        """Raise PermissionDeniedError if the visitor does not have the right on the topic."""
-        if not self.visitor.may_on_topic(action, topic):
-            raise PermissionDeniedError(f"User {self.visitor.name} has no right to {action} topic {topic[:80]!r}.")
-
 
 def is_of_console(path: str) -> bool:
     """Return True if the console answers requests of this path."""
@@ -150,12 +145,6 @@ class Route:
     path: str
     page: Page
     is_live: bool = False
-
-
-class PageModule(Protocol):
-    """A module of `pages/`."""
-
-    ROUTES: list[Route]
 
 
 class Console:

@@ -22,7 +22,6 @@ from ledger.errors import InternalError
 # For how long an id is remembered, by append times.
 REMEMBER_MS = 300_000
 MAX_REMEMBERED = 200_000
-ID_BYTES = 16
 _RECORD = struct.Struct("<16sIIIqq")
 _KEY_BYTES = 20
 _TIME_AT = 36

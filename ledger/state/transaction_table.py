@@ -100,10 +100,6 @@ class TransactionTable:
         half = self.waiting.get(transaction)
         return half is not None and half.begins and transaction not in self.committed
 
-    def open_transaction(self, transaction: int) -> HalfBatch | None:
-        """Return the first half batch of an open transaction of this shard, and None if it is not open."""
-        return self.waiting[transaction] if self.is_open(transaction) else None
-
     def names(self, transaction: int, half: HalfName) -> bool:
         """Return True if the transaction is committed, and this half batch of it is not carried out yet."""
         return half in self.committed.get(transaction, ())

@@ -114,10 +114,9 @@ class FollowerProgress:
         return self.mode is Mode.REPLICATE and not self.is_full and not self.diverges
 
     def must_ask(self, patience: int) -> bool:
-        """Return True if the leader should send an empty Append that asks whether both logs agree at index next -
-        1. Before the leader sends entries, it asks whether both logs agree at the entry before them. The leader
-           also asks if Appends in flight were not acknowledged for `patience` ticks, because some of them may be
-           lost."""
+        """Return True if the leader should send an empty Append at the index `next - 1`, to ask whether the logs agree
+        there. The leader asks before it sends entries. It asks again if Appends in flight were not acknowledged for
+        `patience` ticks, because some of them may be lost."""
         if self.diverges:
             return False
         if self.mode is Mode.REPLICATE:

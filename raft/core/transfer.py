@@ -8,8 +8,7 @@
 During a handover the leader accepts no proposals, so the target's log can become equal to the leader's log. Proposals
 from before the handover are not lost. A shard can have a preferred leader. If another voter leads the shard, it hands
 leadership over as soon as the preferred leader's log keeps up with its own log, but not before it has led for a while
-(PREFERENCE_PATIENCE). A leader whose disk has no room for new
-data hands leadership to a voter whose disk has room.
+(PREFERENCE_PATIENCE). A leader whose disk has no room for new data hands leadership to a voter whose disk has room.
 """
 
 from __future__ import annotations

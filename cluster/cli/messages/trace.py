@@ -20,6 +20,7 @@ from ledger.client.admin.message_trace import MAX_ENTRIES, MessageTrace, OnTrace
 from ledger.errors import InvalidArgumentError
 from ledger.message_trace import ReplicaTimes, TraceEvent
 from ledger.timed import TimedHandle
+from ledger.words import counted
 
 # Messages with one key that are listed.
 _LISTED = 20
@@ -135,7 +136,7 @@ def _timeline(trace: MessageTrace) -> Iterator[tuple[int, str, str]]:
         entry.append_time_ms,
         f"shard {trace.shard}",
         f"appended as {trace.topic}:{trace.queue}:{trace.offset}, entry {entry.index} of term {entry.term}"
-        + ("" if entry.count == 1 else f", with {entry.count - 1:,} other messages"),
+        + ("" if entry.count == 1 else f", with {counted(entry.count - 1, 'other message')}"),
     )
     for replica in trace.replicas:
         yield from _of_replica(replica, leader)

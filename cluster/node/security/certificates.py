@@ -22,13 +22,11 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from raft.transport.rare_log import RareLog
 from raft.transport.secret_file import others_can_read
 
 log = logging.getLogger("ledgermq.node.tls")
 
 # A warning is logged when the certificate ends within this time.
-WARN_DAYS = 14
 
 
 class CertificateError(Exception):
@@ -113,7 +111,6 @@ class CertificateWatch:
         self._current = read_certificates(files)
         self._version = self._file_version()
         self._refused_version: tuple[int, ...] | None = None
-        self._log = RareLog(log)
 
     @property
     def current(self) -> Certificates:
@@ -121,12 +118,6 @@ class CertificateWatch:
         if version not in (self._version, self._refused_version):
             self._reload(version)
         return self._current
-
-    def tell_expiry(self) -> None:
-        """Log a warning if the certificate ends soon."""
-        left = self.current.expires - datetime.now(UTC)
-        if left.days < WARN_DAYS:
-            self._log.warning("the certificate %s ends in %d days: renew it", self.files.certificate, left.days)
 
     def _reload(self, version: tuple[int, ...]) -> None:
         try:

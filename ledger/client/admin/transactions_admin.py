@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from ledger.batch import Batch
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
-from ledger.client.transactions.records import PreparedMessage, TransactionDescription
+from ledger.client.transactions.records import TransactionDescription, prepared_messages
 from ledger.errors import InternalError, UnknownTopicError, from_wire
 from ledger.timed import moment
 from ledger.transactions import HALF_TOPIC, TransactionId
@@ -94,10 +92,10 @@ def _description(
 ) -> TransactionDescription:
     queues = tuple(TopicQueue(names.get(half.topic_id, ""), half.queue) for half in wire.halves)
     messages = [
-        PreparedMessage(*queue, *message)
+        message
         for queue, half in zip(queues, wire.halves, strict=True)
         if half.body
-        for message in _messages(Batch(half.body))
+        for message in prepared_messages(*queue, half.body)
     ]
     return TransactionDescription(
         id=str(transaction),
@@ -111,7 +109,3 @@ def _description(
         size=sum(half.size for half in wire.halves),
         messages=tuple(messages),
     )
-
-
-def _messages(batch: Batch) -> Iterable[tuple[Any, ...]]:
-    return zip(batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), strict=True)

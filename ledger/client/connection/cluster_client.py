@@ -20,12 +20,14 @@ from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
 from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import Environment
+from ledger.client.connection.leader_watch import LeaderWatch
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.errors import (
     ClosedError,
     InvalidArgumentError,
     LedgerError,
     NoLeaderError,
+    RequestTimeoutError,
     UnknownQueueError,
     UnknownTopicError,
     from_wire,
@@ -177,10 +179,26 @@ class ClusterClient:
             self.routes.refresh_soon()
             raise no_leader(shard)
         try:
-            return await self.ask(address, send, seconds)
+            return await self._ask_while_it_leads(shard, address, send, seconds)
         except LedgerError as error:
             self.routes.note(shard, address, error)
             raise
+
+    async def _ask_while_it_leads(
+        self, shard: int, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float
+    ) -> R:
+        """Do what `ask` does, but give up the call if it has no answer and another node leads the shard."""
+        try:
+            async with asyncio.timeout(None) as limit:
+                loop = asyncio.get_running_loop()
+                watch = LeaderWatch(self.routes, shard, address, lambda: limit.reschedule(loop.time()))
+                try:
+                    return await self.ask(address, send, seconds)
+                finally:
+                    watch.cancel()
+        except TimeoutError:
+            silent = f"Node {address} does not answer, and another node leads shard {shard} now."
+            raise RequestTimeoutError(silent) from None
 
     async def ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         """Call `send(stub, seconds)` once, with the stub of the node at this address, and return the response. Raises

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Literal, Self, TypeVar, cast
+from typing import Generic, Literal, Self, SupportsIndex, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
@@ -33,6 +33,7 @@ log = logging.getLogger("ledgermq.client.consumer")
 Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")
 
+_MAX_OFFSET = (1 << 63) - 1
 # Consumers that share connections. Each of them always has a fetch under way, and a connection carries 2,000 calls.
 _CONSUMERS_OF_A_LINK = 100
 MAX_FETCH_BYTES = 32 * 1024 * 1024
@@ -244,8 +245,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises
         OffsetTooLowError or OffsetBeyondEndError; with on_dropped="skip" only OffsetBeyondEndError."""
         self._cursor(topic, queue)
-        if offset < 0:
-            raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
+        if not isinstance(offset, SupportsIndex) or not 0 <= (offset := offset.__index__()) <= _MAX_OFFSET:
+            raise InvalidArgumentError(f"Cannot seek to {offset!r}: an offset is a number from 0 to {_MAX_OFFSET}.")
         self._readers.seek(TopicQueue(topic, queue), offset)
 
     def pause(self, *places: tuple[str, int]) -> None:

@@ -137,7 +137,12 @@ def checked_headers(headers: GivenHeaders) -> Headers | None:
     if not headers:
         return None
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    checked = tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    if not isinstance(pairs, Iterable):
+        _no_header(pairs)
+    checked = tuple(
+        _checked_header(*pair) if isinstance(pair, (tuple, list)) and len(pair) == 2 else _no_header(pair)
+        for pair in pairs
+    )
     names = [name.encode() for name, _ in checked]
     validate_all_headers(names, [len(name) + len(value) for name, (_, value) in zip(names, checked, strict=True)])
     return checked

@@ -66,9 +66,6 @@ from ledger.topics import validate_topic_name
 if TYPE_CHECKING:
     from ledger.client.spans import SendSpan
 
-# After this many slices send_many gives the event loop a turn, so that the first slices are sent while the rest is cut.
-_SLICES_A_TURN = 8
-
 
 class _NotStarted:
     """Stands for an attribute that `start` sets. To read it before raises ClosedError."""

@@ -1,13 +1,14 @@
 """Extends the leases of messages that the program works on.
 
 A lease is extended when half of it has passed. If that fails, the lease ends in its time, and another member may get
-the message.
+the message. Each shard is asked by itself, because a shard without a leader must not hold up the others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ class LeaseKeeper:
         self._extend = extend
         self._lease_s = lease_ms / 1000
         self._kept: dict[MessageLease, SharedMessage[Any]] = {}
+        # The shards of which leases are extended now.
+        self._extending: dict[int, asyncio.Task[None]] = {}
 
     def __contains__(self, message: SharedMessage[Any]) -> bool:
         return message.lease in self._kept
@@ -41,13 +44,25 @@ class LeaseKeeper:
             self._kept.pop(message.lease, None)
 
     async def run(self) -> None:
+        """Extend leases until the task is cancelled."""
         loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(self._lease_s / 8)
-            due = [each for each in self._kept.values() if each.ends_s - loop.time() < self._lease_s / 2]
-            if not due:
-                continue
-            try:
-                await self._extend(due)
-            except LedgerError as error:
-                log.warning("leases of %d messages were not extended, and are tried again: %s", len(due), error)
+        try:
+            while True:
+                await asyncio.sleep(self._lease_s / 8)
+                due: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
+                for message in self._kept.values():
+                    if message.ends_s - loop.time() < self._lease_s / 2 and message.lease.shard not in self._extending:
+                        due[message.lease.shard].append(message)
+                for shard, messages in due.items():
+                    self._extending[shard] = loop.create_task(self._extend_shard(shard, messages), name="leases")
+        finally:
+            for task in self._extending.values():
+                task.cancel()
+
+    async def _extend_shard(self, shard: int, messages: Sequence[SharedMessage[Any]]) -> None:
+        try:
+            await self._extend(messages)
+        except LedgerError as error:
+            log.warning("leases of %d messages were not extended, and are tried again: %s", len(messages), error)
+        finally:
+            del self._extending[shard]

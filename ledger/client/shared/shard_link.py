@@ -8,9 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.connection.leader_watch import LeaderWatch
 from ledger.client.shared.lease_ends import received_end_s
 from ledger.client.shared.share_stream import OPENING_S, ShareStream
-from ledger.errors import ClosedError, InternalError, LedgerError, PermissionDeniedError, RequestTimeoutError
+from ledger.errors import (
+    ClosedError,
+    ConsumerFencedError,
+    InternalError,
+    LedgerError,
+    PermissionDeniedError,
+    RequestTimeoutError,
+)
 from ledger.v1 import consumer_group_pb2
 
 # A leader that does not answer a request for this time is not the leader any more, or is suspended.
@@ -72,18 +80,19 @@ class ShardLink:
         await self._repeated(self._opened, self._client.request_timeout_ms / 1000)
 
     async def change(self, changes: Sequence[consumer_group_pb2.WantedChange]) -> list[int]:
-        """Send changes, and return how many messages each of them changed. After a failover a change that counted may
-        be told as one that did not. Raises LedgerError."""
+        """Send changes, and return how many messages each of them changed. If the leader fails before it answers, the
+        change is sent again, and the new leader may report 0 although the first attempt counted. Raises LedgerError."""
         return list((await self.changed(changes)).changed)
 
     async def changed(self, changes: Sequence[consumer_group_pb2.WantedChange]) -> consumer_group_pb2.ShareResponse:
-        """Do the same, and return the answer of the leader. Its `settled` also counts what was acknowledged before."""
+        """Send changes, and return the answer of the leader. `changed` counts what this request changed, and `settled`
+        also what was acknowledged before. Raises LedgerError."""
 
         async def attempt() -> consumer_group_pb2.ShareResponse:
             stream = await self._opened()
             _, changed, _ = stream.send(changes, None)
             assert changed is not None, "the request has changes"
-            answer = await _answer(stream, changed, ANSWER_S)
+            answer = await self._answer(stream, changed, 0.0)
             if len(answer.changed) != len(changes):
                 raise InternalError(
                     f"Node {stream.address} answered {len(answer.changed)} of {len(changes)} changes of leases: this "
@@ -115,10 +124,9 @@ class ShardLink:
             assert received is not None, "the request has a receive"
             if ask.is_cancelled:
                 stream.cancel(ask.number)
-            wait_s = wanted.max_wait_ms / 1000 + ANSWER_S
             if changed is not None:
-                await _answer(stream, changed, ANSWER_S)
-            answer = await _answer(stream, received, wait_s)
+                await self._answer(stream, changed, 0.0)
+            answer = await self._answer(stream, received, wanted.max_wait_ms / 1000)
             return ReceivedBatches(answer.batches, received_end_s(answer, wanted.lease_ms, asked_s, loop.time()))
 
         try:
@@ -131,6 +139,30 @@ class ShardLink:
     async def close(self) -> None:
         if self._stream is not None:
             await self._stream.close()
+
+    def _watch(self, stream: ShareStream, expected_s: float = 0.0) -> LeaderWatch:
+        """End the stream if it does not answer and another node leads, until the watch is cancelled."""
+
+        def moved() -> None:
+            stream.breaks(RequestTimeoutError(f"Node {stream.address} does not answer, and another node leads now."))
+
+        return LeaderWatch(self._client.routes, self.shard, stream.address, moved, expected_s)
+
+    async def _answer(
+        self, stream: ShareStream, future: asyncio.Future[consumer_group_pb2.ShareResponse], wait_s: float
+    ) -> consumer_group_pb2.ShareResponse:
+        """Return an answer that the leader may hold back for `wait_s`. If there is none in time, or if another node
+        leads meanwhile, end the stream. Raises LedgerError."""
+        watch = self._watch(stream, wait_s)
+        try:
+            async with asyncio.timeout(wait_s + ANSWER_S):
+                return await future
+        except TimeoutError:
+            error = RequestTimeoutError(f"Node {stream.address} did not answer within {wait_s + ANSWER_S:g} s.")
+            stream.breaks(error)
+            raise error from None
+        finally:
+            watch.cancel()
 
     async def _repeated(
         self, attempt: Callable[[], Awaitable[Result]], most_s: float, ask: Ask | None = None
@@ -164,6 +196,8 @@ class ShardLink:
             routes = self._client.routes
             address = routes.table.leader_address(self.shard)
             stream = self._stream
+            if stream is not None and isinstance(stream.error, ConsumerFencedError):
+                raise stream.error  # a later stream of this member has taken its place
             if stream is not None and stream.error is not None:
                 routes.note(self.shard, stream.address, stream.error)
                 self._stream, stream = None, None
@@ -179,6 +213,7 @@ class ShardLink:
                 raise no_leader(self.shard)
             self._changes_opened = self._changes
             stream = ShareStream(address, self._client.connections.stub(address), self._opening(self.shard))
+            watch = self._watch(stream)
             try:
                 async with asyncio.timeout(OPENING_S):
                     await asyncio.shield(stream.opened)
@@ -193,18 +228,7 @@ class ShardLink:
             except asyncio.CancelledError:
                 stream.breaks(ClosedError(f"Nothing waits for the stream to node {address} any more."))
                 raise
+            finally:
+                watch.cancel()
             self._stream = stream
             return stream
-
-
-async def _answer(
-    stream: ShareStream, future: asyncio.Future[consumer_group_pb2.ShareResponse], most_s: float
-) -> consumer_group_pb2.ShareResponse:
-    """Return an answer, or end the stream if there is none in time. Raises LedgerError."""
-    try:
-        async with asyncio.timeout(most_s):
-            return await future
-    except TimeoutError:
-        error = RequestTimeoutError(f"Node {stream.address} did not answer within {most_s:g} s.")
-        stream.breaks(error)
-        raise error from None

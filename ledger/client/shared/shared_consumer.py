@@ -17,7 +17,7 @@ import logging
 import os
 import random
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, cast
@@ -410,6 +410,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         and their messages are handed out again after their leases."""
         if not 1 <= concurrency <= MAX_RECEIVED:
             raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
+        if not callable(listener):
+            raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
+        if type(retry_delay_ms) is not int or not 0 <= retry_delay_ms <= MAX_LEASE_MS:
+            raise InvalidArgumentError(f"retry_delay_ms is {retry_delay_ms!r}: it must be 0 to {MAX_LEASE_MS:,}.")
 
         try:
             if self._spans is not None:
@@ -627,13 +631,17 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def _sent(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int) -> list[SentChange]:
         """Send changes of leases to the shards of the messages, and return them with their results."""
+        sent = await asyncio.gather(*self._by_shard(messages, kind, duration_ms))
+        return list(chain.from_iterable(sent))
+
+    def _by_shard(
+        self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int
+    ) -> list[Coroutine[Any, Any, list[SentChange]]]:
+        """Return what sends the changes to each shard."""
         by_shard: dict[int, list[MessageLease]] = defaultdict(list)
         for message in messages:
             by_shard[message.lease.shard].append(message.lease)
-        sent = await asyncio.gather(
-            *(self._sent_to(shard, leases, kind, duration_ms) for shard, leases in by_shard.items())
-        )
-        return list(chain.from_iterable(sent))
+        return [self._sent_to(shard, leases, kind, duration_ms) for shard, leases in by_shard.items()]
 
     async def _sent_to(self, shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
         link = self._links.get(shard)
@@ -649,7 +657,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         ends_s = extended_end_s(lease_ms, asyncio.get_running_loop().time())
         for message in messages:  # the change may count although no answer says so, and may shorten the lease
             message.ends_s = min(message.ends_s, ends_s)
-        sent = await self._sent(messages, EXTEND, lease_ms)
+        results = await asyncio.gather(*self._by_shard(messages, EXTEND, lease_ms), return_exceptions=True)
+        sent = [each for result in results if not isinstance(result, BaseException) for each in result]
         extended = {lease for each in sent if each.counts_for_all for lease in each.leases}
         for message in messages:
             if message.lease in extended:
@@ -657,6 +666,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         lost = {lease for each in sent if not each.counted for lease in each.leases}
         now_s = asyncio.get_running_loop().time()
         self._keeper.drop([message for message in messages if message.lease in lost and message.ends_s <= now_s])
+        for result in results:  # an error of one shard, after what the others said
+            if isinstance(result, BaseException):
+                raise result
         return sum(each.counted for each in sent)
 
     async def _extend_again(self, messages: Sequence[SharedMessage[Any]]) -> int:

@@ -14,11 +14,15 @@ from typing import Any
 
 import grpc
 
-from ledger.batch import Batch
 from ledger.cancellation import heed_cancellation
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.stream_end import end_of_stream
-from ledger.client.transactions.records import CheckedTransaction, CheckResult, PreparedMessage, TransactionChecker
+from ledger.client.transactions.records import (
+    CheckedTransaction,
+    CheckResult,
+    TransactionChecker,
+    prepared_messages,
+)
 from ledger.errors import LedgerError, from_wire
 from ledger.timed import moment
 from ledger.transactions import TransactionId
@@ -138,10 +142,8 @@ class GroupChecks:
         return result
 
     def _checked(self, check: transaction_pb2.TransactionCheck) -> CheckedTransaction:
-        batch = Batch(check.body)
         topics = self._client.routes.table.topics.values()
         topic = next((each.name for each in topics if each.topic_id == check.topic_id), f"#{check.topic_id}")
-        columns = zip(batch.values(), batch.keys(), batch.tags(), batch.headers(), batch.timestamps_ms(), strict=True)
-        messages = tuple(PreparedMessage(topic, check.queue, *message) for message in columns)
+        messages = prepared_messages(topic, check.queue, check.body)
         transaction = TransactionId(check.topic_id, check.shard, check.transaction)
         return CheckedTransaction(str(transaction), self._group, moment(check.since_ms), check.unknowns, messages)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from ledger.batch import Batch
 from ledger.client.records import TopicQueue
 
 # How a transaction ended, or shall end, or "unknown" if a checker cannot tell yet.
@@ -25,6 +26,22 @@ class PreparedMessage:
     tag: str | None
     headers: tuple[tuple[str, bytes], ...]
     timestamp_ms: int
+    look_up_keys: tuple[bytes, ...] = ()
+
+
+def prepared_messages(topic: str, queue: int, body: bytes) -> tuple[PreparedMessage, ...]:
+    """Return the messages of a half batch for this queue. Raises CorruptBatchError."""
+    batch = Batch(body)
+    columns = zip(
+        batch.values(),
+        batch.keys(),
+        batch.tags(),
+        batch.headers(),
+        batch.timestamps_ms(),
+        batch.look_up_keys(),
+        strict=True,
+    )
+    return tuple(PreparedMessage(topic, queue, *message) for message in columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,10 +110,10 @@ class FakeCluster:
 class FakeBroker(BrokerServicer):
     """One fake node.
 
-    While `silent` is True, produce streams get no response. Each produce response is delayed by `late_s` seconds, and
-    those to requests of more than 5,000 bytes by another `late_large_s` seconds. If `refusal` is set, this node refuses
-    every batch with this error. `applied` has the topics that the node returns to requests that are not linearizable.
-    The responses to these requests are delayed by `route_late_s` seconds.
+    While `silent` is True, produce streams and creations of topics get no response. Each produce response is delayed by
+    `late_s` seconds, and those to requests of more than 5,000 bytes by another `late_large_s` seconds. If `refusal` is
+    set, this node refuses every batch with this error. `applied` has the topics that the node returns to requests that
+    are not linearizable. The responses to these requests are delayed by `route_late_s` seconds.
     """
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
@@ -217,6 +217,8 @@ class FakeBroker(BrokerServicer):
     async def CreateTopic(  # noqa: N802
         self, request: broker_pb2.CreateTopicRequest, context: Any
     ) -> broker_pb2.CreateTopicResponse:
+        if self.silent:
+            await asyncio.Event().wait()
         trouble = self.not_leader() or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
         if request.name in self.cluster.topics:
             return broker_pb2.CreateTopicResponse(error=to_wire(TopicExistsError("it is there")))

@@ -65,7 +65,7 @@ def test_a_wrong_tag(tag: str) -> None:
         checked_tag(tag)
 
 
-@pytest.mark.parametrize("headers", [[("a",)], [("a", 1)], {b"a": b"b"}, [("\ud800", b"")]])
+@pytest.mark.parametrize("headers", [["ab"], 5, [1], [("a",)], [("a", 1)], {b"a": b"b"}, [("\ud800", b"")]])
 def test_wrong_headers(headers: list[tuple[str, bytes]]) -> None:
     with pytest.raises(InvalidArgumentError, match="header"):
         checked_headers(headers)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import ledgermq
-from ledger.client.connection import cluster_client
+from ledger.client.connection import cluster_client, leader_watch
 from ledger.errors import (
     BufferFullError,
     BusyError,
@@ -151,6 +151,19 @@ async def test_a_silent_node_is_left_when_another_leads(brokers: list[FakeBroker
         await asyncio.sleep(0.05)
         cluster.leader, cluster.term = 2, 2
         assert (await asyncio.wait_for(sending, 10)).offset == 1
+
+
+async def test_a_call_leaves_a_silent_node_when_another_leads(
+    brokers: list[FakeBroker], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_watch, "STALL_S", 0.1)
+    async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
+        brokers[0].silent = True
+        creating = asyncio.create_task(admin.create_topic("new", queues=1))
+        await asyncio.sleep(0.05)
+        cluster.leader, cluster.term = 2, 2
+        async with asyncio.timeout(4):  # an attempt would take 5 s
+            assert (await creating).name == "new"
 
 
 async def test_a_node_that_does_not_answer_leaves_the_send_unknown(
@@ -315,6 +328,9 @@ async def test_messages_come_back_in_order(cluster: FakeCluster) -> None:
         assert [message.value for message in found] == values
         assert [message.offset for message in found] == list(range(len(values)))
         assert await reader.getmany(timeout_ms=10) == []
+        for wrong in (-1, 1 << 63, 1.5):
+            with pytest.raises(InvalidArgumentError, match="Cannot seek"):
+                await reader.seek("t", 0, cast(int, wrong))
         await reader.seek("t", 0, 2999)
         assert [message.value for message in await reader.getmany()] == [values[-1]]
         assert (await reader.beginning_offsets(), await reader.end_offsets()) == ({("t", 0): 0}, {("t", 0): 3000})

@@ -12,7 +12,7 @@ import pytest
 
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
 from ledger.client.shared.shared_message import GIVE_BACK, MessageLease, SentChange, SharedMessage, changes_of
-from ledger.errors import ClosedError, UnavailableError
+from ledger.errors import ClosedError, InvalidArgumentError, UnavailableError
 
 
 def message(offset: int, value: bytes = b"1") -> SharedMessage[bytes]:
@@ -250,3 +250,29 @@ async def test_consuming_without_a_start_says_so() -> None:
     consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
     with pytest.raises(ClosedError, match="not started"):
         await consumer.consume(lambda _: None)
+
+
+@pytest.mark.parametrize("wrong", [{"listener": None}, {"retry_delay_ms": -1}, {"retry_delay_ms": 1.5}])
+async def test_consuming_with_a_wrong_argument_is_refused_before_a_message_is_taken(wrong: dict[str, Any]) -> None:
+    consumer = Consumer([message(1)])
+    with pytest.raises(InvalidArgumentError, match="|".join(wrong)):
+        await consumer.consume(**{"listener": print, **wrong})
+    assert len(consumer.receives) == 1
+
+
+async def test_an_extension_at_one_shard_counts_although_another_shard_has_no_leader() -> None:
+    consumer = Consumer()
+    here, there = message(1), message(2)
+    there.lease = there.lease._replace(shard=1)
+    before = here.ends_s = there.ends_s = asyncio.get_running_loop().time() + 1
+
+    async def sent_to(shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
+        if shard == 1:
+            raise UnavailableError("no leader")
+        return [SentChange(shard, change, change.size) for change in changes_of(leases, kind, duration_ms)]
+
+    consumer._sent_to = sent_to  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        await consumer._extend([here, there], 30_000)
+    assert here.ends_s > before
+    assert there.ends_s == before
