@@ -8,6 +8,7 @@ acknowledgement counts again, because a client that hears no answer asks again, 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND
@@ -42,14 +43,14 @@ class FrontAcknowledging:
         group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
         if not 1 <= len(request.entries) <= MAX_ENTRIES:
             raise FrontRefusal(pb.BAD_REQUEST, f"a request has 1 to {MAX_ENTRIES} entries")
-        handles = [_parsed(entry.receipt_handle, group, topic) for entry in request.entries]
+        handles = await _handles([entry.receipt_handle for entry in request.entries], group, topic, clients)
         newest: dict[object, int] = {}
         for handle in handles:
             if isinstance(handle, ReceiptHandle):
                 newest[handle.lease] = max(newest.get(handle.lease, 0), handle.serial)
         works = [
             self._acknowledged(
-                handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _OLD,
+                handle if not isinstance(handle, ReceiptHandle) or handle.serial == newest[handle.lease] else _old(),
                 group,
                 clients,
             )
@@ -70,7 +71,7 @@ class FrontAcknowledging:
             outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease)
         except LedgerError as error:
             return refusal_of(error).status
-        return ok() if outcome.settled else _ENDED.status
+        return ok() if outcome.settled else _ended().status
 
     async def change_invisible_duration(
         self, request: service_pb2.ChangeInvisibleDurationRequest, clients: NativeClients
@@ -82,11 +83,11 @@ class FrontAcknowledging:
             raise FrontRefusal(
                 pb.ILLEGAL_INVISIBLE_TIME, f"the invisible duration is 0 to {MAX_INVISIBLE_MS // 3_600_000} h"
             )
-        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        self._leases.drop(group, handle.lease)
+        handle = await _handle(request.receipt_handle, group, topic, clients)
+        self._leases.drop(clients, group, handle.lease)
         outcome = await self._leases.change(clients, group, EXTEND, handle.lease, max(duration_ms, MIN_LEASE_MS))
         if not outcome.changed:
-            raise _ENDED
+            raise _ended()
         return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(handle.changed()))
 
     async def forward_to_dead_letters(
@@ -94,8 +95,7 @@ class FrontAcknowledging:
     ) -> service_pb2.ForwardMessageToDeadLetterQueueResponse:
         """Raises FrontRefusal, LedgerError."""
         group, topic = group_of(request.group), await routed_topic(clients.cluster, request.topic)
-        handle = ReceiptHandle.parse(request.receipt_handle, group, topic.topic_id)
-        lease = handle.lease
+        lease = (await _handle(request.receipt_handle, group, topic, clients)).lease
         move = consumer_group_pb2.MoveRequest(
             shard=lease.shard,
             consumer_group=group,
@@ -107,20 +107,50 @@ class FrontAcknowledging:
             resets=lease.resets,
             lease=lease.entry,
         )
-        self._leases.drop(group, lease)
+        self._leases.drop(clients, group, lease)
         try:
             await clients.cluster.call(lease.shard, lambda stub, seconds: stub.Move(move, timeout=seconds))
         except (ConsumerFencedError, UnknownQueueError) as error:
-            raise _ENDED from error
+            raise _ended() from error
         return service_pb2.ForwardMessageToDeadLetterQueueResponse(status=ok())
 
 
-_ENDED = invalid_handle("the lease of the message has ended, or another consumer has the message")
-_OLD = invalid_handle("the receipt handle was replaced by a newer one of the same message")
+def _ended() -> FrontRefusal:
+    return invalid_handle("the lease of the message has ended, or another consumer has the message")
 
 
-def _parsed(text: str, group: str, topic: RoutedTopic) -> ReceiptHandle | FrontRefusal:
+def _old() -> FrontRefusal:
+    return invalid_handle("the receipt handle was replaced by a newer one of the same message")
+
+
+async def _handle(text: str, group: str, topic: RoutedTopic, clients: NativeClients) -> ReceiptHandle:
+    """Return the handle that the text contains. Raises FrontRefusal, LedgerError."""
+    (handle,) = await _handles([text], group, topic, clients)
+    if isinstance(handle, FrontRefusal):
+        raise handle
+    return handle
+
+
+async def _handles(
+    texts: Sequence[str], group: str, topic: RoutedTopic, clients: NativeClients
+) -> list[ReceiptHandle | FrontRefusal]:
+    """Return the handle that each text contains, or why it is refused. A handle must name a queue of the topic and the
+    shard of this queue. Raises LedgerError."""
+    parsed = [_parsed(text, group, topic.topic_id) for text in texts]
+    queues = [each.lease.queue for each in parsed if isinstance(each, ReceiptHandle)]
+    if max(queues, default=0) >= len(topic.shards):  # the topic may have got more queues
+        topic = await clients.cluster.topic(topic.name, newest=True)
+    return [
+        invalid_handle("the receipt handle names no queue of the topic")
+        if isinstance(each, ReceiptHandle)
+        and topic.shards[each.lease.queue : each.lease.queue + 1] != (each.lease.shard,)
+        else each
+        for each in parsed
+    ]
+
+
+def _parsed(text: str, group: str, topic_id: int) -> ReceiptHandle | FrontRefusal:
     try:
-        return ReceiptHandle.parse(text, group, topic.topic_id)
+        return ReceiptHandle.parse(text, group, topic_id)
     except FrontRefusal as refusal:
         return refusal

@@ -64,6 +64,7 @@ class RocketmqFront:
             self.groups, self.leases, runtime.now_ms, runtime.monotonic_s, lambda: runtime.rng.getrandbits(64)
         )
         self.sessions.on_end.append(self.receiving.end)
+        self.sessions.on_gone.append(self.receiving.end)
         self.pulling = FrontPulling(self.groups)
         self.checks = OrphanChecks(self.sessions, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
@@ -108,5 +109,5 @@ async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except Exception:
-            log.exception("the front for RocketMQ clients failed, which is a defect of ledgermq; it goes on")
+            log.exception("a task of the front for RocketMQ clients failed, a defect of ledgermq; it starts again")
         await asyncio.sleep(AGAIN_S)

@@ -71,10 +71,10 @@ class ReceiptHandle:
         topic."""
         fields = _decoded(text)
         if fields is None:
-            raise invalid_handle("this is no receipt handle of this cluster: pass on what the message has")
+            raise invalid_handle("the receipt handle is not valid here: use the unchanged handle of the message")
         group_hash, topic, shard, queue, offset, entry, resets, serial = _FIELDS.unpack(fields)
         if group_hash != xxhash.xxh3_64_intdigest(group.encode()) or topic != topic_id:
-            raise invalid_handle("the receipt handle is one of another consumer group or topic")
+            raise invalid_handle("the receipt handle belongs to another consumer group or topic")
         if offset > _MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
         return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial)

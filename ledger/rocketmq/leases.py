@@ -1,7 +1,7 @@
 """The leases of messages that consumers of this node have, and their changes.
 
 acknowledge       the message is consumed
-invisible time    the lease ends at another time, and then the message is handed out again
+change            the lease ends at another time, and then the message is handed out again
 renewed           a push consumer's lease is extended by the node, as long as the client lives
 """
 
@@ -29,6 +29,8 @@ RENEW_AT_MOST_S = 3 * 3_600.0
 LOOK_S = 5.0
 # Leases that this node extends.
 MAX_RENEWED = 100_000
+# Streams for changes of this node.
+MAX_CHANGERS = 10_000
 # After a consumer has ended, its messages are handed out again after this time.
 RELEASE_MS = 1_000
 # Streams for changes that were not used for this time are closed.
@@ -43,6 +45,8 @@ class _Renewed:
     session: FrontSession
     since_s: float
     ends_s: float
+    # An extension has no answer yet.
+    is_extending: bool = False
 
 
 class FrontLeases:
@@ -70,7 +74,7 @@ class FrontLeases:
     ) -> LeaseOutcome:
         """Change one lease. Raises LedgerError."""
         if kind != EXTEND:
-            self._renewed.pop((group, lease), None)
+            self.drop(clients, group, lease)
         changer = self._changer(clients, group, lease)
         if changer.is_full:
             raise BusyError("This node has too many acknowledgements of this group under way: try again shortly.")
@@ -83,9 +87,11 @@ class FrontLeases:
         if len(self._renewed) < MAX_RENEWED:
             self._renewed[group, lease] = _Renewed(session, self._monotonic_s(), ends_s)
 
-    def drop(self, group: str, lease: MessageLease) -> None:
-        """Extend a lease no more."""
-        self._renewed.pop((group, lease), None)
+    def drop(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
+        """Extend a lease no more, if it is extended for this caller: anybody can make the handle of a message."""
+        renewed = self._renewed.get((group, lease))
+        if renewed is not None and renewed.session.caller.user == clients.caller.user:
+            del self._renewed[group, lease]
 
     def release(self, session: FrontSession) -> None:
         """Let the messages of a consumer that has ended be handed out again soon."""
@@ -117,12 +123,16 @@ class FrontLeases:
             is_over = now_s - renewed.since_s > RENEW_AT_MOST_S or not self._sessions.is_alive(renewed.session)
             if is_over or renewed.ends_s < now_s:
                 del self._renewed[group, lease]
-            elif renewed.ends_s - now_s < RENEW_BEFORE_S:
+            elif renewed.ends_s - now_s < RENEW_BEFORE_S and not renewed.is_extending:
+                renewed.is_extending = True
                 self._later(self._extend(group, lease, renewed))
 
     async def _extend(self, group: str, lease: MessageLease, renewed: _Renewed) -> None:
         asked_s = self._monotonic_s()
-        outcome = await self._change_for(renewed.session, group, EXTEND, lease, RENEWED_MS)
+        try:
+            outcome = await self._change_for(renewed.session, group, EXTEND, lease, RENEWED_MS)
+        finally:
+            renewed.is_extending = False
         renewed.ends_s = extended_end_s(RENEWED_MS, asked_s)
         if not outcome.changed and self._renewed.get((group, lease)) is renewed:
             del self._renewed[group, lease]
@@ -138,6 +148,8 @@ class FrontLeases:
         key = (clients, group, lease.topic_id, lease.shard)
         changer = self._changers.get(key)
         if changer is None:
+            if len(self._changers) >= MAX_CHANGERS:
+                raise BusyError("This node changes leases of too many groups and topics now: try again shortly.")
             changer = LeaseChanger(clients.cluster, "rocketmq-front", group, lease.topic_id, lease.shard)
             self._changers[key] = changer
         return changer

@@ -50,8 +50,9 @@ class FrontMember:
         wanted: FrontFilter,
         replaced: asyncio.Task[None] | None = None,
     ) -> None:
-        """`name` is for people. `replaced` is the end of the member that this one replaces: all members of a group want
-        the same messages, so a leader refuses the streams of this member until the others are closed."""
+        """A leader knows the consumer by its `name`, also if the consumer comes by way of another node. `replaced` is
+        the end of the member that this one replaces: all members of a group want the same messages, so a leader refuses
+        the streams of this member until the others are closed."""
         self.cluster = cluster
         self.wanted = wanted
         self.topic = topic

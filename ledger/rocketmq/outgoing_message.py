@@ -70,7 +70,11 @@ def outgoing_message(message: pb.Message, topic: str, limits: FrontLimits, now_m
         raise FrontRefusal(pb.ILLEGAL_TOPIC, f"topic {topic} takes no messages of producers")
     _check_body(message, limits.max_body_bytes)
     if not _is_text(system.message_id) or len(system.message_id.encode()) > MAX_MESSAGE_ID_BYTES:
-        raise FrontRefusal(pb.ILLEGAL_MESSAGE_ID, "the message has no id, or one that is no short text")
+        raise FrontRefusal(
+            pb.ILLEGAL_MESSAGE_ID,
+            "the message id is missing, is blank, has a control character, or is longer than 255 bytes: let the client "
+            "make the id",
+        )
     tag = _checked_tag(system)
     keys = _checked_keys(system)
     group = _checked_group(system)
@@ -121,7 +125,10 @@ def _check_body(message: pb.Message, most: int) -> None:
     if system.body_encoding not in (pb.ENCODING_UNSPECIFIED, pb.IDENTITY, pb.GZIP):
         raise FrontRefusal(pb.MESSAGE_CORRUPTED, f"there is no body encoding {system.body_encoding}")
     if system.HasField("body_digest") and not _has_digest(body, system.body_digest):
-        raise FrontRefusal(pb.MESSAGE_CORRUPTED, "the digest of the body is another one: the message was changed")
+        raise FrontRefusal(
+            pb.MESSAGE_CORRUPTED,
+            "the digest does not match the body, so the body was damaged on the way: send the message again",
+        )
 
 
 def _has_digest(body: bytes, digest: pb.Digest) -> bool:
@@ -228,7 +235,7 @@ def _born_ms(system: pb.SystemProperties, now_ms: int) -> int:
 def _delivery_ms(system: pb.SystemProperties, most_ms: int, now_ms: int) -> int:
     delivery_ms = time_ms(system.delivery_timestamp)
     if delivery_ms is None:
-        raise FrontRefusal(pb.ILLEGAL_DELIVERY_TIME, "the delivery time is no time")
+        raise FrontRefusal(pb.ILLEGAL_DELIVERY_TIME, "the delivery time is before 1970 or after the year 9999")
     if delivery_ms - now_ms > most_ms:
         raise FrontRefusal(
             pb.ILLEGAL_DELIVERY_TIME,

@@ -16,6 +16,7 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import Ask
 from ledger.client.shared.shared_message import SharedMessage, leased_messages
 from ledger.consumer_groups import MAX_MEMBER_LENGTH
+from ledger.errors import ConsumerFencedError
 from ledger.rocketmq.acknowledging import MAX_INVISIBLE_MS
 from ledger.rocketmq.calls import ANSWER_MS, Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
@@ -38,6 +39,8 @@ from ledger.v1 import consumer_group_pb2
 
 MIN_INVISIBLE_MS = 10_000
 MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
+# How long a leader holds back the answer to a receive. A leader that is suspended is noticed after this time.
+MAX_ASK_MS = 4_000
 MAX_ATTEMPT_ID_CHARACTERS = 255
 # Receives that wait on this node.
 MAX_POLLS = 20_000
@@ -103,6 +106,9 @@ class FrontReceiving:
         self.polls += 1
         try:
             messages = await self._lease(member, wanted, clients)
+        except ConsumerFencedError:  # the consumer has asked another node for other messages
+            messages = []
+            self._forget(member)
         finally:
             self.polls -= 1
             member.used_s = self._monotonic_s()
@@ -153,7 +159,7 @@ class FrontReceiving:
         member = self._members.get(key)
         if member is None or member.cluster is not clients.cluster or member.wanted != wanted.filter:
             replaced = None if member is None else self._close_soon(member)
-            name = "".join(each if "!" <= each <= "~" else "_" for each in call.client_id)[:MAX_MEMBER_LENGTH]
+            name = _member_name(call.client_id)
             member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter, replaced)
             self._members[key] = member
         member.used_s = self._monotonic_s()
@@ -163,13 +169,14 @@ class FrontReceiving:
     async def _lease(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
         """Return leased messages, or none if the time is over. Raises LedgerError."""
         first, *others = wanted.shards
-        if not others:
-            return await self._poll([first], member, wanted, clients, wanted.poll_ms)
-        begun_s = self._monotonic_s()
-        if messages := await self._poll([first], member, wanted, clients, 0):
+        end_s = self._monotonic_s() + wanted.poll_ms / 1000
+        if others and (messages := await self._poll([first], member, wanted, clients, 0)):
             return messages
-        left_ms = wanted.poll_ms - round((self._monotonic_s() - begun_s) * 1000)
-        return await self._poll(wanted.shards, member, wanted, clients, max(0, left_ms))
+        while True:
+            left_ms = max(0, round((end_s - self._monotonic_s()) * 1000))
+            messages = await self._poll(wanted.shards, member, wanted, clients, min(left_ms, MAX_ASK_MS))
+            if messages or left_ms <= MAX_ASK_MS or member.is_closed:
+                return messages
 
     async def _poll(
         self, shards: Sequence[int], member: FrontMember, wanted: _Wanted, clients: NativeClients, wait_ms: int
@@ -275,7 +282,8 @@ class FrontReceiving:
     # -- upkeep
 
     def end(self, session: FrontSession) -> None:
-        """Close the members of a client that has ended."""
+        """Close the members of a client that has ended, or that seems to be gone: if it is not, its next receive makes
+        new ones."""
         for key, member in list(self._members.items()):
             if key[:2] == (session.caller.user, session.client_id):
                 del self._members[key]
@@ -286,10 +294,9 @@ class FrontReceiving:
         while True:
             await asyncio.sleep(LOOK_S)
             now_s = self._monotonic_s()
-            for key, member in list(self._members.items()):
+            for member in list(self._members.values()):
                 if now_s - member.used_s > IDLE_S and not any(member.receives.values()):
-                    del self._members[key]
-                    await member.close()
+                    self._forget(member)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -297,11 +304,25 @@ class FrontReceiving:
         members, self._members = list(self._members.values()), {}
         await asyncio.gather(*self._tasks, *(each.close() for each in members), return_exceptions=True)
 
+    def _forget(self, member: FrontMember) -> None:
+        self._members = {key: each for key, each in self._members.items() if each is not member}
+        self._close_soon(member)
+
     def _close_soon(self, member: FrontMember) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(member.end(), name="end of a RocketMQ consumer")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _member_name(client_id: str) -> str:
+    """Return the name of the member that a consumer is. The name is the same at all nodes, so a leader knows the
+    consumer again."""
+    name = "".join(each if "!" <= each <= "~" else "_" for each in client_id)
+    if name == client_id and len(name) <= MAX_MEMBER_LENGTH:
+        return name
+    digest = f"-{xxhash.xxh3_64_hexdigest(client_id.encode())}"
+    return name[: MAX_MEMBER_LENGTH - len(digest)] + digest
 
 
 def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:
@@ -314,6 +335,7 @@ def poll_ms(request: service_pb2.ReceiveMessageRequest, left_ms: float) -> int:
     if left_ms < MIN_POLL_MS:
         raise FrontRefusal(
             pb.ILLEGAL_POLLING_TIME,
-            f"the call ends in {left_ms / 1000:.1f} s, and a receive needs at least {MIN_POLL_MS // 1000} s",
+            f"the call has {left_ms / 1000:.1f} s left, and a receive needs {MIN_POLL_MS // 1000} s: raise the request "
+            "timeout of the client",
         )
     return round(left_ms - ANSWER_MS)

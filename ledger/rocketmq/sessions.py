@@ -18,6 +18,9 @@ from ledger.rocketmq.v2 import service_pb2
 
 MAX_SESSIONS = 20_000
 ALIVE_S = 35.0
+# A client whose last telemetry stream has ended, and that makes no call for this time, seems to be gone. A client that
+# lives connects again within about a second, and receives again.
+GONE_S = 3.0
 # A client of which nothing was heard for this time is forgotten.
 FORGET_S = 120.0
 # Commands to one client that it has not read.
@@ -57,6 +60,8 @@ class FrontSessions:
         self._sessions: dict[tuple[str, str], FrontSession] = {}
         # Called with each session that ends.
         self.on_end: list[Callable[[FrontSession], None]] = []
+        # Called with each session whose client seems to be gone: its process was killed, or lost its network.
+        self.on_gone: list[Callable[[FrontSession], None]] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -90,6 +95,17 @@ class FrontSessions:
         if self._sessions.get((session.caller.user, session.client_id)) is session:
             del self._sessions[session.caller.user, session.client_id]
             for call in self.on_end:
+                call(session)
+
+    def stream_ended(self, session: FrontSession) -> None:
+        """Look in a moment whether the client is gone, because one of its telemetry streams has ended."""
+        if not session.streams:
+            asyncio.get_running_loop().call_later(GONE_S, self._look, session, self._monotonic_s())
+
+    def _look(self, session: FrontSession, ended_s: float) -> None:
+        is_known = self._sessions.get((session.caller.user, session.client_id)) is session
+        if is_known and not session.streams and session.seen_s <= ended_s:
+            for call in self.on_gone:
                 call(session)
 
     def forget_silent(self) -> None:

@@ -3,8 +3,8 @@
     client ─ settings ─> answer with the settings that count
     client <─ commands ─ "how did this transaction end?"
 
-A client that does not read its stream, or sends too fast, slows down only itself: what it sends is read when all
-commands to it were sent. The stream ends when the user was removed or has a new password.
+A slow client delays only itself: the node reads the next message of a client after the client has read all commands.
+The stream ends when the user was removed or has a new password.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class FrontTelemetry:
                 writer.cancel()
         finally:
             session.streams.pop(key, None)
+            self._sessions.stream_ended(session)
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)

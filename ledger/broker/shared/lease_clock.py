@@ -3,10 +3,10 @@
     state of the shard   | time 0 ........ 41,000 |         ........ 55,200 |
     leader               | node 2: + 41 s         |  none   node 3: + 14.2 s| ...
 
-A leader counts on from the lease time of the state at the moment at which it knows the end of the log, by its steady
-clock. Each `ChangeLeases` entry brings the state up to the leader. Between two entries with a lease no more lease time
-passes than true time, so no lease ends early, however often leaders change and whatever wall clocks do. Time without a
-leader does not count. What a leader counted after its last entry is lost with it.
+When a leader knows the end of the log, it takes the lease time from the state. From then on it adds the time of its
+steady clock. Each `ChangeLeases` entry brings the state up to the leader. Lease time never runs faster than real time,
+so no lease ends early, however often leaders change and whatever wall clocks do. Time without a leader does not count.
+What a leader counted after its last entry is lost with it.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ class LeaseTurns:
         self._replica.check_leads(0)
         self._replica.state.require_shared_groups()
         group = self._groups.get(member.consumer_group) or GroupMembers(member.consumer_group)
-        group.add(member)
+        if group.add(member):
+            self._matches.forget(member.consumer_group)
         self._groups[member.consumer_group] = group
         self._news.set()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.leased_batches import LeasedBatch
-from ledger.errors import GroupConflictError, GroupFullError, LedgerError
+from ledger.errors import ConsumerFencedError, GroupConflictError, GroupFullError, LedgerError
 from ledger.filters.parse import MessageFilter
 from ledger.state import TopicQueueId
 from ledger.state.group_modes import GroupMode
@@ -110,6 +110,14 @@ class SharedMember:
         """The mode of the group, or None if it was deleted."""
         return self.lookup.mode(self.consumer_group)
 
+    def wants_otherwise(self, other: SharedMember) -> bool:
+        """Return True if the other member wants other messages of a topic that both read."""
+        return any(
+            (topic.tag_hashes, topic.filter) != (mine.tag_hashes, mine.filter)
+            for topic_id, topic in other.topics.items()
+            if (mine := self.topics.get(topic_id)) is not None
+        )
+
     def asked(self) -> None:
         """Count a request."""
         self.requests += 1
@@ -157,15 +165,18 @@ class GroupMembers:
         # The first queue for which the entry of the last turn had no room.
         self.left_out: TopicQueueId | None = None
 
-    def add(self, member: SharedMember) -> None:
-        """Add a member. Raises GroupFullError, and GroupConflictError if another member wants other messages of a
-        topic."""
+    def add(self, member: SharedMember) -> list[SharedMember]:
+        """Add a member. Return the earlier streams of the same member that want other messages of a topic: the member
+        has changed its mind, so they are removed. Raises GroupFullError, and GroupConflictError if another member wants
+        other messages of a topic."""
         if len(self.members) >= MAX_SHARED_MEMBERS:
             raise GroupFullError(
                 f"Consumer group {self.name!r} has {len(self.members)} members on this node already, which is the "
                 "limit."
             )
         receivers = [each for each in self.members if not each.only_changes and not member.only_changes]
+        replaced = [each for each in receivers if each.name == member.name and each.wants_otherwise(member)]
+        receivers = [each for each in receivers if each not in replaced]
         for topic_id, topic in member.topics.items():
             known = next((each.topics[topic_id] for each in receivers if topic_id in each.topics), None)
             if known is not None and known.tag_hashes != topic.tag_hashes:
@@ -181,8 +192,21 @@ class GroupMembers:
                 )
             if known is not None:  # all members share one set and one filter
                 member.topics[topic_id] = replace(topic, tag_hashes=known.tag_hashes, filter=known.filter)
+        for each in replaced:
+            self._replace(each)
         self.members[member] = None
         self.has_begun = False
+        return replaced
+
+    def _replace(self, member: SharedMember) -> None:
+        """End the stream of a member that has joined again and wants other messages. Its receives end without
+        messages."""
+        for owner, number in self.waiting:
+            if owner is member:
+                member.answer(Answer(number, received=()))
+        again = f"This member has joined the shared group {self.name!r} again, and wants other messages now."
+        member.answer(Answer(0, error=ConsumerFencedError(again)))
+        self.remove(member)
 
     def remove(self, member: SharedMember) -> None:
         self.members.pop(member, None)

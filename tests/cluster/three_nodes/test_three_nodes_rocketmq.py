@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledgermq import AsyncAdmin
 from tests.cluster.ports import free_base_port
-from tests.cluster.rocketmq_stubs import RawClient, resource
+from tests.cluster.rocketmq_stubs import RawClient, consumer_settings, resource
 
 pytestmark = pytest.mark.real
 
@@ -67,6 +69,56 @@ async def test_the_route_of_a_node_js_client_is_one_address_for_all_nodes(
         named = f"{address.host}:{address.port}"
     assert named.startswith("ipv4:")
     assert set(named.removeprefix("ipv4:").split(",")) == set(fronts(cluster))
+
+
+def tags(expression: str) -> pb.FilterExpression:
+    return pb.FilterExpression(type=pb.TAG, expression=expression)
+
+
+async def test_a_consumer_changes_its_filter_by_way_of_another_node(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    # One consumer uses all nodes, because each queue of its route begins with another address.
+    first, second, third = [RawClient(address, client_id="consumer") for address in fronts(cluster)]
+    async with RawClient(fronts(cluster)[0]) as another, first, second, third:
+        for consumer in (first, second):
+            await another.sent("orders", b"a", tag="a")
+            (message,) = await consumer.some(GROUP, "orders", 1, expression=tags("a"))
+            await consumer.ack(GROUP, "orders", message)
+        waiting = asyncio.create_task(first.messages(GROUP, "orders", expression=tags("a"), poll_s=15))
+        receiving = asyncio.create_task(third.some(GROUP, "orders", 1, expression=tags("b")))
+        await asyncio.sleep(0.5)
+        await another.sent("orders", b"b", tag="b")
+        assert [message.body for message in await receiving] == [b"b"]
+        assert await waiting == [], "a receive with the earlier filter ends without an error"
+
+
+async def test_a_consumer_that_was_killed_does_not_keep_its_filter(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    address = fronts(cluster)[0]
+    killed = RawClient(address)
+    async with killed.telemetry(consumer_settings(GROUP, "orders")):
+        await killed.messages(GROUP, "orders", expression=tags("a"))
+    await killed.channel.close()
+    async with RawClient(address) as restarted, asyncio.timeout(30):  # it would keep it for 90 s
+        await restarted.sent("orders", b"b", tag="b")
+        while (await restarted.receive(GROUP, "orders", expression=tags("b")))[0].status.code != pb.OK:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+
+
+async def test_a_leader_that_stands_still_holds_up_no_acknowledgement(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    states = cluster.status()
+    stopped = next(state for state in states if 1 in state.leads)
+    assert stopped.pid is not None
+    address = next(state.rocketmq for state in states if state is not stopped)
+    async with RawClient(address) as client:
+        for number in range(32):
+            await client.sent("orders", b"%d" % number)
+        found = await client.some(GROUP, "orders", 32)
+        os.kill(stopped.pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(8):  # the stopped leader would be waited for 10 s
+                answer = await client.ack(GROUP, "orders", *found)
+            assert answer.status.code == pb.OK, answer
+        finally:
+            os.kill(stopped.pid, signal.SIGCONT)
 
 
 @pytest.mark.timeout(200)

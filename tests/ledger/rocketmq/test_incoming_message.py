@@ -94,3 +94,9 @@ def test_a_message_with_a_timestamp_of_no_date_is_handed_out(ms: int) -> None:
 def test_the_producer_of_a_transaction_is_asked_about_a_message_with_a_timestamp_of_no_date() -> None:
     half = PreparedMessage("orders", 2, b"hello", None, None, (), 1 << 61)
     assert prepared_message(half, "orders").system_properties.born_timestamp.ToDatetime().year == 9999
+
+
+def test_the_producer_of_a_transaction_is_asked_with_all_keys() -> None:
+    half = PreparedMessage("orders", 2, b"hello", None, "tag", (), 5, (b"k1", b"k2"))
+    system = prepared_message(half, "orders").system_properties
+    assert (list(system.keys), system.tag, system.delivery_attempt) == (["k1", "k2"], "tag", 1)

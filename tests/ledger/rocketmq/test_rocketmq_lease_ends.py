@@ -6,13 +6,13 @@ import asyncio
 import base64
 import struct
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import google_crc32c
 import pytest
 import xxhash
 
-from ledger.broker.access.callers import ANYBODY
+from ledger.broker.access.callers import ANYBODY, Caller
 from ledger.client.shared.shared_message import ACKNOWLEDGE, EXTEND, MessageLease, SharedMessage
 from ledger.rocketmq.acknowledging import FrontAcknowledging
 from ledger.rocketmq.handles import ReceiptHandle
@@ -125,10 +125,78 @@ def acknowledging(*, counts: bool) -> tuple[FrontAcknowledging, Any]:
     changes = Changes(Clocks())
     changes.counts = counts
 
-    async def topic(name: str) -> Any:
-        return SimpleNamespace(topic_id=LEASE.topic_id)
+    async def topic(name: str, *, newest: bool = False) -> Any:
+        return SimpleNamespace(topic_id=LEASE.topic_id, name=name, shards=(0,))
 
-    return FrontAcknowledging(changes), SimpleNamespace(cluster=SimpleNamespace(topic=topic))
+    return FrontAcknowledging(changes), SimpleNamespace(cluster=SimpleNamespace(topic=topic), caller=ANYBODY)
+
+
+def change_request(handle: ReceiptHandle) -> service_pb2.ChangeInvisibleDurationRequest:
+    change = service_pb2.ChangeInvisibleDurationRequest(group=WORK, topic=ORDERS, receipt_handle=str(handle))
+    change.invisible_duration.FromSeconds(60)
+    return change
+
+
+@pytest.mark.parametrize("place", [{"shard": 1}, {"queue": 1}, {"queue": 0xFFFF_FFFF}])
+async def test_a_handle_that_names_no_queue_of_the_topic_is_refused_before_a_stream_is_opened(
+    place: dict[str, int],
+) -> None:
+    front, clients = acknowledging(counts=True)
+    forged = ReceiptHandle.of("work", LEASE._replace(**place))
+    acknowledge = service_pb2.AckMessageRequest(group=WORK, topic=ORDERS)
+    acknowledge.entries.add(message_id="m", receipt_handle=str(forged))
+    acknowledge.entries.add(message_id="n", receipt_handle=str(ReceiptHandle.of("work", LEASE)))
+    found = (await front.acknowledge(acknowledge, clients)).entries
+    assert [entry.status.code for entry in found] == [pb.INVALID_RECEIPT_HANDLE, pb.OK]
+    with pytest.raises(FrontRefusal, match="names no queue"):
+        await front.change_invisible_duration(change_request(forged), clients)
+    assert len(cast(Changes, front._leases).sent) == 1
+
+
+async def test_refusals_keep_nothing_of_earlier_requests() -> None:
+    front, clients = acknowledging(counts=False)
+    refusals = []
+    for _ in range(2):
+        with pytest.raises(FrontRefusal) as refused:
+            await front.change_invisible_duration(change_request(ReceiptHandle.of("work", LEASE)), clients)
+        refusals.append(refused.value)
+    assert refusals[0] is not refusals[1], "an exception collects the frames of each raise"
+
+
+async def test_a_lease_is_extended_for_others_until_its_own_caller_changes_it() -> None:
+    changes = FrontLeases(cast(Any, SimpleNamespace(on_end=[])), cast(Any, None), lambda: 1.0)
+    changes.renew(FrontSession("c", Caller("alice", 1), 1.0), "work", LEASE, 60.0)
+    changes.drop(cast(Any, SimpleNamespace(caller=Caller("bob", 1))), "work", LEASE)
+    assert changes.renewed == 1
+    changes.drop(cast(Any, SimpleNamespace(caller=Caller("alice", 2))), "work", LEASE)
+    assert changes.renewed == 0
+
+
+async def test_a_lease_has_one_extension_under_way() -> None:
+    changes, answer = Changes(Clocks()), asyncio.Event()
+    begun = 0
+
+    async def change(*_: object) -> LeaseOutcome:
+        nonlocal begun
+        begun += 1
+        await answer.wait()
+        return LeaseOutcome(changed=True, settled=False)
+
+    changes.change = change  # type: ignore[method-assign, assignment]
+    changes.renew(FrontSession("c", ANYBODY, 1.0), "work", LEASE, changes.clocks.steady_s() + 1)
+    for _ in range(3):
+        changes._renew_due()
+        await asyncio.sleep(0)
+    assert begun == 1
+    answer.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    changes.clocks.passed_s += 60
+    changes._renewed["work", LEASE].ends_s = changes.clocks.steady_s() + 1
+    changes._renew_due()
+    await asyncio.sleep(0)
+    assert begun == 2
+    await changes.close()
 
 
 def handle_of_an_older_node() -> str:

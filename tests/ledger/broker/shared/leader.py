@@ -182,11 +182,13 @@ class LeasingLeader:
         only_changes: bool = False,
         consumer_group: str = GROUP,
         start_offset: int = 0,
+        name: str = "",
     ) -> LeasingMember:
+        """Let a member join; without `name`, it has a name of its own."""
         self._members += 1
         hashes = frozenset(map(tag_hash, tags)) or None
         topic = SharedTopic(ORDERS, hashes, start_offset, None if where is None else parse_filter(where))
-        member = SharedMember(consumer_group, f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
+        member = SharedMember(consumer_group, name or f"m{self._members}", {ORDERS: topic}, self.lookup, only_changes)
         self.turns.join(member)
         return LeasingMember(self, member)
 

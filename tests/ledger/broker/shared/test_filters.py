@@ -120,6 +120,14 @@ async def test_all_members_of_a_group_have_the_same_filter() -> None:
     assert offsets(await leader.member(where="price = 1").receive()) == [0]
 
 
+async def test_a_member_that_joins_again_with_another_filter_is_evaluated_anew() -> None:
+    leader = LeasingLeader()
+    leader.send(40, headers=prices(*range(40)))
+    leader.member(where="price < 0", name="consumer").ask(1)
+    await leader.turn(1)
+    assert offsets(await leader.member(where="price >= 38", name="consumer").receive()) == [38, 39]
+
+
 async def test_a_group_with_another_filter_evaluates_anew() -> None:
     leader = LeasingLeader()
     leader.send(40, headers=prices(*range(40)))

@@ -244,6 +244,27 @@ async def test_messages_with_other_tags_are_settled() -> None:
         leader.member("b")
 
 
+async def test_a_member_that_joins_again_with_other_tags_takes_the_place_of_its_earlier_streams() -> None:
+    leader = LeasingLeader()
+    earlier = [leader.member("a", name="consumer") for _ in range(2)]
+    number = earlier[0].ask()
+    await leader.turn()
+    again = leader.member("b", name="consumer")
+    leader.send(2, tags=["a", "b"])
+    assert offsets(await again.receive()) == [1]
+    waited, ended = earlier[0].answers()
+    assert (waited.number, waited.received) == (number, ())
+    assert isinstance(ended.error, ConsumerFencedError)
+    assert not ended.error.retriable, "the earlier stream must not come back"
+    assert [type(each.error) for each in earlier[1].answers()] == [ConsumerFencedError]
+    assert leader.turns.members(GROUP) == 1
+    with pytest.raises(GroupConflictError, match="same tags"):
+        leader.member("a", name="another consumer")
+    assert leader.turns.members(GROUP) == 1
+    leader.member("b", name="consumer")
+    assert leader.turns.members(GROUP) == 2, "a member may have several streams, one by way of each node"
+
+
 async def test_a_receive_has_a_budget_of_bytes() -> None:
     leader = LeasingLeader()
     leader.send(20, size=1_000)
