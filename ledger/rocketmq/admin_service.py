@@ -67,18 +67,20 @@ _REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-def _refusing(answer: Callable[..., Any], instead: str) -> Callable[[AdminFront, Any, Context], Awaitable[Any]]:
-    """Return the method that refuses its requests."""
+def _refusing(
+    name: str, answer: Callable[..., Any], instead: str
+) -> Callable[[AdminFront, Any, Context], Awaitable[Any]]:
+    """Return the method of this name, which refuses its requests."""
     advice = f": use {instead}" if instead else ""
 
     async def refuse(*_: Any) -> Any:
         raise FrontRefusal(pb.NOT_IMPLEMENTED, f"this cluster does not serve the method{advice}")
 
     async def method(self: AdminFront, request: Any, context: Context) -> Any:
-        return await self._answer(context, answer, refuse)
+        return await self._answer(context, answer, refuse, name)
 
     return method
 
 
 for _name, _refused in _REFUSED.items():
-    setattr(AdminFront, _name, _refusing(*_refused))
+    setattr(AdminFront, _name, _refusing(_name, *_refused))

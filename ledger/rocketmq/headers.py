@@ -23,8 +23,9 @@ ENCODING = "%ENCODING"
 TRACE = "%TRACE"
 # The priority of the message, a number as text.
 PRIORITY = "%PRIORITY"
-# All keys, separated by spaces, if there are more than the cluster finds the message by.
+# All keys, if there are more than the cluster finds the message by. No key has the separator, a control character.
 KEYS = "%KEYS"
+KEY_SEPARATOR = "\x01"
 
 RESERVED = "%"
 
@@ -52,5 +53,5 @@ def reserved_headers(
     if priority is not None:
         found.append((PRIORITY, b"%d" % priority))
     if len(keys) > MAX_LOOK_UP_KEYS:
-        found.append((KEYS, " ".join(keys).encode()))
+        found.append((KEYS, KEY_SEPARATOR.join(keys).encode()))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -59,8 +60,8 @@ def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: Fron
         system.delivery_timestamp.FromDatetime(deliver_at)
     if names.TRACE in reserved:
         system.trace_context = text(reserved[names.TRACE])
-    if (priority := reserved.get(names.PRIORITY, b"")).isdigit() and len(priority) < 10:
-        system.priority = int(priority)
+    if (priority := _priority(reserved.get(names.PRIORITY, b""))) is not None:
+        system.priority = priority
     if message.topic.startswith(DEAD_LETTERS):
         system.dead_letter_queue.topic = message.origin.rsplit(":", 2)[0]
         system.dead_letter_queue.message_id = system.message_id
@@ -86,11 +87,19 @@ def text(value: bytes) -> str:
 
 def _keys(message: Message[bytes], reserved: Mapping[str, bytes]) -> list[str]:
     if (all_keys := reserved.get(names.KEYS)) is not None:
-        return text(all_keys).split(" ")
+        joined = text(all_keys)  # earlier versions joined the keys with spaces
+        return joined.split(names.KEY_SEPARATOR if names.KEY_SEPARATOR in joined else " ")
     keys = list(map(text, message.look_up_keys))
     if not keys and message.key is not None and names.MESSAGE_ID not in reserved:
         keys.append(text(message.key))  # a native client finds the message by its key
     return keys
+
+
+def _priority(told: bytes) -> int | None:
+    """Return a priority that the protocol can say, which is a number of 32 bits."""
+    if not re.fullmatch(rb"-?[0-9]{1,10}", told) or not -(1 << 31) <= int(told) < 1 << 31:
+        return None
+    return int(told)
 
 
 def _type(message: Message[bytes], reserved: Mapping[str, bytes]) -> pb.MessageType:

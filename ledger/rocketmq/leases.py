@@ -69,6 +69,11 @@ class FrontLeases:
         """The number of leases that this node extends."""
         return len(self._renewed)
 
+    @property
+    def is_full(self) -> bool:
+        """Return True if receives whose leases are extended must be refused. Those under way may pass the limit."""
+        return len(self._renewed) >= MAX_RENEWED
+
     async def change(
         self, clients: NativeClients, group: str, kind: int, lease: MessageLease, duration_ms: int = 0
     ) -> LeaseOutcome:
@@ -84,8 +89,7 @@ class FrontLeases:
     def renew(self, session: FrontSession, group: str, lease: MessageLease, ends_s: float) -> None:
         """Extend a lease from now on, as long as the client lives. `ends_s` is when it ends, by the node's steady
         clock."""
-        if len(self._renewed) < MAX_RENEWED:
-            self._renewed[group, lease] = _Renewed(session, self._monotonic_s(), ends_s)
+        self._renewed[group, lease] = _Renewed(session, self._monotonic_s(), ends_s)
 
     def drop(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
         """Extend a lease no more, if it is extended for this caller: anybody can make the handle of a message."""

@@ -121,6 +121,8 @@ class FrontReceiving:
         topic = await routed_topic(clients.cluster, request.message_queue.topic)
         wanted_messages = filter_of(request.filter_expression)
         invisible_ms = None
+        if request.auto_renew and self._leases.is_full:
+            raise FrontRefusal(pb.TOO_MANY_REQUESTS, "this node extends as many leases as it can: try again shortly")
         if not request.auto_renew:
             invisible_ms = milliseconds(request.invisible_duration)
             if not MIN_INVISIBLE_MS <= invisible_ms <= MAX_INVISIBLE_MS:

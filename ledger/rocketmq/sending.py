@@ -34,6 +34,8 @@ from ledger.transactions import TransactionId
 MAX_MESSAGES = 1_024
 # Sends under way on this node.
 MAX_PENDING = 50_000
+# Bytes of half messages under way on this node.
+MAX_HALF_BYTES = 64 << 20
 # RocketMQ's clients count in the last characters of a message id. Ids that differ only in the last character choose the
 # same queue, so messages that a client sends one after another share batches. Shorter ids may be no such count.
 _COUNTED_ID_CHARACTERS = 32
@@ -50,6 +52,7 @@ class FrontSending:
         # By caller, topic and message id: the sends under way.
         self._pending: dict[tuple[str, str, str], asyncio.Future[Entry]] = {}
         self._halves: set[asyncio.Task[str]] = set()
+        self._half_bytes = 0
         self._gathering = Gathering()
 
     async def send(
@@ -75,13 +78,26 @@ class FrontSending:
         key = (clients.caller.user, message.topic, message.message_id)
         entry = self._pending.get(key)
         if entry is None:
-            if len(self._pending) >= MAX_PENDING:
+            is_half = message.type == pb.TRANSACTION
+            if len(self._pending) >= MAX_PENDING or (is_half and self._half_bytes >= MAX_HALF_BYTES):
                 raise FrontRefusal(pb.TOO_MANY_REQUESTS, "this node has too many sends under way: try again shortly")
             entry = self._pending[key] = asyncio.get_running_loop().create_future()
             entry.add_done_callback(partial(self._ended, key))
-            send = self._send_half if message.type == pb.TRANSACTION else self._send
+            if is_half:
+                self._count_half(len(message.value), entry)
+            send = self._send_half if is_half else self._send
             self._gathering.add(partial(send, message, clients, queues, entry), len(self._pending))
         return entry
+
+    def _count_half(self, size: int, entry: asyncio.Future[Entry]) -> None:
+        """Count the bytes of a half message until its send ends. A producer lets the sends of transactions wait for
+        room, so they need a limit of their own."""
+
+        def uncount(_: object) -> None:
+            self._half_bytes -= size
+
+        self._half_bytes += size
+        entry.add_done_callback(uncount)
 
     def _ended(self, key: tuple[str, str, str], entry: asyncio.Future[Entry]) -> None:
         del self._pending[key]

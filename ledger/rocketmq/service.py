@@ -26,6 +26,11 @@ log = logging.getLogger("ledgermq.rocketmq")
 Answer = TypeVar("Answer")
 Work = Callable[[FrontCall, NativeClients], Awaitable[Answer]]
 
+_NO_TYPE = (
+    "the heartbeat has no known client type: set `client_type` to PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER or "
+    "PULL_CONSUMER"
+)
+
 
 class FrontService:
     """What the services of one port share."""
@@ -35,13 +40,16 @@ class FrontService:
         self._front = front
         self._is_tls = is_tls
 
-    async def _answer(self, context: Context, answer: Callable[..., Answer], work: Work[Answer]) -> Answer:
-        """Return what `work` returns, or an answer that says why the request is refused."""
+    async def _answer(
+        self, context: Context, answer: Callable[..., Answer], work: Work[Answer], method: str = ""
+    ) -> Answer:
+        """Return what `work` returns, or an answer that says why the request is refused. `method` is needed if the type
+        of the answer is not named after the method."""
         try:
             call, clients = await self._begin(context)
             return await work(call, clients)
         except (FrontRefusal, LedgerError) as error:
-            return answer(status=self._refused(answer.__name__.removesuffix("Response"), error).status)
+            return answer(status=self._refused(method or answer.__name__.removesuffix("Response"), error).status)
 
     def _refused(self, method: str, error: FrontRefusal | LedgerError) -> FrontRefusal:
         """Return what the client is told, and count it."""
@@ -84,7 +92,7 @@ class MessagingFront(FrontService, service_pb2_grpc.MessagingServiceServicer):
     ) -> service_pb2.HeartbeatResponse:
         async def work(call: FrontCall, clients: NativeClients) -> service_pb2.HeartbeatResponse:
             if request.client_type not in _KNOWN_TYPES:
-                raise FrontRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, "the heartbeat does not tell what the client is")
+                raise FrontRefusal(pb.UNRECOGNIZED_CLIENT_TYPE, _NO_TYPE)
             return service_pb2.HeartbeatResponse(status=ok())
 
         return await self._answer(context, service_pb2.HeartbeatResponse, work)

@@ -114,6 +114,9 @@ class ManySender:
                     break
         except LedgerError as error:
             receipt.give_up(error)
+        except Exception as error:  # the iterable of the program raised it
+            await receipt.tell(error)
+            raise
         return await receipt.result()
 
     async def send_table(

@@ -413,7 +413,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         blocks of 16,384 messages. After the first failure no more messages are read. The call raises the error when
         every message that was already accepted has a result. If it is unknown whether some messages are in a log, the
         error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a list[RecordRange]: the queues and
-        offsets of the acknowledged messages.
+        offsets of the acknowledged messages. An error that `values` itself raises is raised in the same way.
         """
         items = values if self._encoded is None else encoded_items(values, self._encoded)
         deliver_at_ms = self._delivery_ms(deliver_at, delay)

@@ -6,7 +6,9 @@ A receipt computes the offsets of its messages from the base offset of the batch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 from ledger.client.producer.producer_batch import Acknowledged, Receipt
 from ledger.client.records import NO_OFFSET, RecordMetadata, RecordRange
@@ -78,18 +80,30 @@ class ManyReceipt:
         If an error was recorded, raise the error. The attribute `acknowledged` of the error has the ranges of the
         slices that were acknowledged.
         """
-        while self._unsettled:
-            self._done.clear()
-            await self._done.wait()
-        acknowledged = [one for one in self._ranges if one is not None]
+        acknowledged = await self._settled()
         if self.error is None:
             return acknowledged
         error = _own(self.error)
-        error.acknowledged = acknowledged
+        self._tell(error, acknowledged)
+        raise error
+
+    async def tell(self, error: Exception) -> None:
+        """Wait until every slice has a result, and add to an error of the program what was acknowledged."""
+        self._tell(error, await self._settled())
+
+    async def _settled(self) -> list[RecordRange]:
+        """Wait until every slice has a result, and return the ranges of those that were acknowledged."""
+        while self._unsettled:
+            self._done.clear()
+            await self._done.wait()
+        return [one for one in self._ranges if one is not None]
+
+    def _tell(self, error: Any, acknowledged: list[RecordRange]) -> None:
+        with contextlib.suppress(AttributeError):  # an error of the program may have no room for it
+            error.acknowledged = acknowledged
         if self._messages:
             count = sum(one.count for one in acknowledged)
             error.add_note(f"Of the first {self._messages} messages, {count} were acknowledged: see `acknowledged`.")
-        raise error
 
     def settle(
         self, place: int, queue: int, first_offset: int, count: int, waiting: WaitingMessages | None = None

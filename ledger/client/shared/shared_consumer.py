@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import random
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Literal, cast
@@ -79,6 +81,7 @@ _STOP_S = 2.0
 
 # A coroutine function, or a plain function that may take long.
 SharedListener = Callable[[SharedMessage[Received]], Awaitable[object] | object]
+AsyncSharedListener = Callable[[SharedMessage[Received]], Awaitable[object]]
 SharedMessages = SharedMessage[Any] | Iterable[SharedMessage[Any]]
 
 
@@ -415,19 +418,23 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         if type(retry_delay_ms) is not int or not 0 <= retry_delay_ms <= MAX_LEASE_MS:
             raise InvalidArgumentError(f"retry_delay_ms is {retry_delay_ms!r}: it must be 0 to {MAX_LEASE_MS:,}.")
 
+        if self._spans is not None:
+            listener = cast(
+                "SharedListener[Received]",
+                traced_listener(listener, self._spans, self._group, is_async=is_async(listener)),
+            )
+        # Threads of its own: those of the event loop are fewer than calls may run, and have other work, too.
+        threads = ThreadPoolExecutor(concurrency, "ledgermq-listener")
         try:
-            if self._spans is not None:
-                listener = cast(
-                    "SharedListener[Received]",
-                    traced_listener(listener, self._spans, self._group, is_async=is_async(listener)),
-                )
             async with asyncio.TaskGroup() as group:
-                await self._consume(listener, concurrency, retry_delay_ms, group)
+                await self._consume(_called_in(threads, listener), concurrency, retry_delay_ms, group)
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        finally:
+            threads.shutdown(wait=False)
 
     async def _consume(
-        self, listener: SharedListener[Received], concurrency: int, retry_delay_ms: int, group: asyncio.TaskGroup
+        self, listener: AsyncSharedListener[Received], concurrency: int, retry_delay_ms: int, group: asyncio.TaskGroup
     ) -> None:
         calls: set[asyncio.Task[None]] = set()
         while self._reads_on():
@@ -452,7 +459,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def _call(
         self,
-        listener: SharedListener[Received],
+        listener: AsyncSharedListener[Received],
         message: SharedMessage[Received],
         retry_delay_ms: int,
     ) -> None:
@@ -469,13 +476,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         finally:
             self._keeper.drop([message])
 
-    async def _is_consumed(self, listener: SharedListener[Received], message: SharedMessage[Received]) -> bool:
+    async def _is_consumed(self, listener: AsyncSharedListener[Received], message: SharedMessage[Received]) -> bool:
         """Call the listener. Return False if it raises an exception."""
         try:
-            if is_async(listener):
-                await cast("Awaitable[object]", listener(message))
-            else:
-                await asyncio.to_thread(listener, message)
+            await listener(message)
         except (Exception, asyncio.CancelledError) as error:
             heed_cancellation()  # without one, the listener awaited something that was cancelled
             log.warning("message %s failed at attempt %d: %r", message.id, message.attempt, error, exc_info=True)
@@ -746,3 +750,15 @@ def _error_of(task: asyncio.Task[None]) -> BaseException | None:
 def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:
     """Return one or more messages as a list. A message is itself a tuple."""
     return [messages] if isinstance(messages, SharedMessage) else list(messages)
+
+
+def _called_in(threads: ThreadPoolExecutor, listener: SharedListener[Received]) -> AsyncSharedListener[Received]:
+    """Return a coroutine function that calls the listener: a plain function in one of the threads."""
+    if is_async(listener):
+        return cast("AsyncSharedListener[Received]", listener)
+
+    async def called(message: SharedMessage[Received]) -> object:
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(threads, context.run, listener, message)
+
+    return called

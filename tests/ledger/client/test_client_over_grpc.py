@@ -275,6 +275,18 @@ async def test_a_partly_failed_send_many_says_what_was_acknowledged(cluster: Fak
         assert vars(refused.value)["acknowledged"] == []
 
 
+async def test_an_error_of_the_program_in_send_many_comes_when_all_messages_have_results(cluster: FakeCluster) -> None:
+    def values() -> Iterator[bytes]:
+        yield from [b"x"] * 40_000
+        raise KeyError("no more")
+
+    async with producer(cluster) as one:
+        with pytest.raises(KeyError) as raised:
+            await one.send_many("t", values())
+    acknowledged = vars(raised.value)["acknowledged"]
+    assert sum(each.count for each in acknowledged) == len(cluster.values("t", 0)) > 16_000
+
+
 @pytest.mark.parametrize("count", [10, 5_000])
 async def test_to_stop_delivers_what_was_handed_over(cluster: FakeCluster, count: int) -> None:
     one = producer(cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -276,3 +277,17 @@ async def test_an_extension_at_one_shard_counts_although_another_shard_has_no_le
         await consumer._extend([here, there], 30_000)
     assert here.ends_s > before
     assert there.ends_s == before
+
+
+async def test_plain_listeners_run_as_many_at_a_time_as_was_asked_for() -> None:
+    calls = 64  # more than the threads that an event loop has by itself
+    together = threading.Barrier(calls, timeout=30)
+    consumer = Started([message(offset) for offset in range(calls)])
+    consuming = asyncio.create_task(consumer.consume(lambda _: together.wait() and None, concurrency=calls))
+    async with asyncio.timeout(60):
+        while len(consumer.acknowledged) <= calls:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert not together.broken
+    consumer.stop_reading()
+    await consumer.stop()
+    await consuming

@@ -38,7 +38,7 @@ def test_a_message_comes_back_as_it_was_sent() -> None:
     sent = pb.Message(topic=TOPIC, body=b"hello", user_properties={"colour": "red"})
     system = sent.system_properties
     system.message_id, system.tag, system.born_host, system.body_encoding = "01AB", "paid", "host", pb.GZIP
-    system.keys.extend(f"k{number}" for number in range(20))
+    system.keys.extend(f"key {number}" for number in range(20))
     system.trace_context = "trace"
     system.born_timestamp.FromMilliseconds(1_000)
     checked = outgoing_message(sent, "orders", FrontLimits(), 0)
@@ -100,3 +100,20 @@ def test_the_producer_of_a_transaction_is_asked_with_all_keys() -> None:
     half = PreparedMessage("orders", 2, b"hello", None, "tag", (), 5, (b"k1", b"k2"))
     system = prepared_message(half, "orders").system_properties
     assert (list(system.keys), system.tag, system.delivery_attempt) == (["k1", "k2"], "tag", 1)
+
+
+def test_the_keys_of_a_message_of_an_earlier_version_are_separated_by_spaces() -> None:
+    found = incoming_message(stored(headers=(("%KEYS", b"k1 k2"),)), TOPIC, None)
+    assert list(found.system_properties.keys) == ["k1", "k2"]
+
+
+@pytest.mark.parametrize("priority", [-1, 0, 3, (1 << 31) - 1, -(1 << 31)])
+def test_a_priority_is_handed_out_as_it_was_sent(priority: int) -> None:
+    found = incoming_message(stored(headers=(("%PRIORITY", b"%d" % priority),)), TOPIC, None).system_properties
+    assert (found.HasField("priority"), found.priority) == (True, priority)
+
+
+@pytest.mark.parametrize("forged", [b"", b"high", b"99999999999", b"2147483648", b"1_0"])
+def test_a_native_header_that_is_no_priority_is_left_out(forged: bytes) -> None:
+    found = incoming_message(stored(headers=(("%PRIORITY", forged),)), TOPIC, None).system_properties
+    assert not found.HasField("priority")

@@ -64,7 +64,7 @@ def test_properties_become_those_of_the_cluster() -> None:
 def test_all_keys_are_kept_also_if_the_cluster_finds_the_message_by_fewer() -> None:
     found = checked(message(keys=[f"k{number}" for number in range(20)]))
     assert len(found.look_up_keys) == 16
-    assert dict(found.headers)["%KEYS"].split(b" ") == [b"k%d" % number for number in range(20)]
+    assert dict(found.headers)["%KEYS"].split(b"\x01") == [b"k%d" % number for number in range(20)]
 
 
 def test_a_message_without_a_born_time_has_the_present_time() -> None:
