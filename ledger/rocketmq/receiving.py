@@ -102,16 +102,11 @@ class FrontReceiving:
         wanted = await self._wanted(request, call, clients)
         if self.polls >= MAX_POLLS:
             raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"{MAX_POLLS} receives wait on this node, which is the limit")
-        member = await self._member(call, clients, wanted)
         self.polls += 1
         try:
-            messages = await self._lease(member, wanted, clients)
-        except ConsumerFencedError:  # the consumer has asked another node for other messages
-            messages = []
-            self._forget(member)
+            messages = await self._leased(await self._member(call, clients, wanted), wanted, clients)
         finally:
             self.polls -= 1
-            member.used_s = self._monotonic_s()
         await self._hand_out(messages, wanted, request, session, clients, context)
 
     async def _wanted(
@@ -167,6 +162,16 @@ class FrontReceiving:
         member.used_s = self._monotonic_s()
         await member.may_begin()
         return member
+
+    async def _leased(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
+        """Do what `_lease` does. A member whose place another one has taken gets no messages, and ends."""
+        try:
+            return await self._lease(member, wanted, clients)
+        except ConsumerFencedError:  # the consumer has asked another node for other messages
+            self._forget(member)
+            return []
+        finally:
+            member.used_s = self._monotonic_s()
 
     async def _lease(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
         """Return leased messages, or none if the time is over. Raises LedgerError."""
