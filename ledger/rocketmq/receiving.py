@@ -164,10 +164,11 @@ class FrontReceiving:
         return member
 
     async def _leased(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
-        """Do what `_lease` does. A member whose place another one has taken gets no messages, and ends."""
+        """Do what `_lease` does. If the consumer has asked another node for other messages, return none, and close the
+        member that it was here."""
         try:
             return await self._lease(member, wanted, clients)
-        except ConsumerFencedError:  # the consumer has asked another node for other messages
+        except ConsumerFencedError:
             self._forget(member)
             return []
         finally:

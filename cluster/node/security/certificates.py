@@ -26,8 +26,6 @@ from raft.transport.secret_file import others_can_read
 
 log = logging.getLogger("ledgermq.node.tls")
 
-# A warning is logged when the certificate ends within this time.
-
 
 class CertificateError(Exception):
     """A certificate, a key or a file of authorities cannot be used. The message names the file, and what to do."""

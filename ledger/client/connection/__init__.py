@@ -3,7 +3,7 @@
 This package contains, in reading order:
 
     cluster_client.py   calls the leader of a shard, and repeats the call until a leader answers
-    leader_watch.py     notices that another node leads while a request to the former leader waits
+    answer_watch.py     notices that another node leads while a request to the former leader waits
     routes.py           keeps the route table up to date
     refresh_pace.py     calculates how often a client asks for routes while calls fail
     route_table.py      the route table: the leaders, nodes and topics that nodes reported

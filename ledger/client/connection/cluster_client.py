@@ -16,11 +16,11 @@ from typing import Any, Protocol, TypeVar
 import grpc.aio
 
 from ledger.cancellation import cancellations
+from ledger.client.connection.answer_watch import AnswerWatch
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
 from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import Environment
-from ledger.client.connection.leader_watch import LeaderWatch
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.errors import (
     ClosedError,
@@ -191,7 +191,7 @@ class ClusterClient:
         try:
             async with asyncio.timeout(None) as limit:
                 loop = asyncio.get_running_loop()
-                watch = LeaderWatch(self.routes, shard, address, lambda: limit.reschedule(loop.time()))
+                watch = AnswerWatch(self.routes, shard, address, lambda: limit.reschedule(loop.time()))
                 try:
                     return await self.ask(address, send, seconds)
                 finally:

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from ledger.client.connection.answer_watch import AnswerWatch
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
-from ledger.client.connection.leader_watch import LeaderWatch
 from ledger.client.shared.lease_ends import received_end_s
 from ledger.client.shared.share_stream import OPENING_S, ShareStream
 from ledger.errors import (
@@ -140,13 +140,13 @@ class ShardLink:
         if self._stream is not None:
             await self._stream.close()
 
-    def _watch(self, stream: ShareStream, expected_s: float = 0.0) -> LeaderWatch:
+    def _watch(self, stream: ShareStream, expected_s: float = 0.0) -> AnswerWatch:
         """End the stream if it does not answer and another node leads, until the watch is cancelled."""
 
         def moved() -> None:
             stream.breaks(RequestTimeoutError(f"Node {stream.address} does not answer, and another node leads now."))
 
-        return LeaderWatch(self._client.routes, self.shard, stream.address, moved, expected_s)
+        return AnswerWatch(self._client.routes, self.shard, stream.address, moved, expected_s)
 
     async def _answer(
         self, stream: ShareStream, future: asyncio.Future[consumer_group_pb2.ShareResponse], wait_s: float

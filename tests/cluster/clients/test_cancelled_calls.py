@@ -6,7 +6,7 @@ A cancellation of something that the program awaits is an error like any other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -111,6 +111,20 @@ async def test_a_rebalance_callback_may_raise_a_cancellation_and_may_be_cancelle
 # -- calls that are cancelled
 
 
+def receive_of_two_shards(*, acknowledge: Any, ask: Any) -> Coroutine[Any, Any, None]:
+    """Return a receive of a shared consumer that acknowledges a message of each of two shards. `acknowledge` and `ask`
+    stand for the calls of the shards."""
+
+    async def links() -> list[Any]:
+        return [SimpleNamespace(shard=0), SimpleNamespace(shard=1)]
+
+    consumer: Any = AsyncSharedConsumer("topic", group="group", bootstrap_servers="127.0.0.1:1")
+    consumer._current_links, consumer._send, consumer._one = links, acknowledge, ask
+    of_shards = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
+    receiving: Coroutine[Any, Any, None] = consumer._receive(1, 30_000, 20_000, of_shards)
+    return receiving
+
+
 async def test_a_receive_that_is_cancelled_says_so_although_an_acknowledgement_fails() -> None:
     async def waits(*_: object, **__: object) -> None:
         await asyncio.sleep(60)
@@ -119,14 +133,7 @@ async def test_a_receive_that_is_cancelled_says_so_although_an_acknowledgement_f
         await asyncio.sleep(0.1)
         raise NoLeaderError("nobody leads shard 0")
 
-    async def links() -> list[Any]:
-        return [SimpleNamespace(shard=0), SimpleNamespace(shard=1)]
-
-    consumer = AsyncSharedConsumer("topic", group="group", bootstrap_servers="127.0.0.1:1")
-    patched: Any = consumer
-    patched._current_links, patched._send, patched._one = links, fails, waits
-    of_shards: Any = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
-    await cancelled(patched._receive(1, 30_000, 20_000, of_shards), 0.05)
+    await cancelled(receive_of_two_shards(acknowledge=fails, ask=waits), 0.05)
 
 
 async def test_a_receive_that_fails_waits_for_its_acknowledgements() -> None:
@@ -140,15 +147,8 @@ async def test_a_receive_that_fails_waits_for_its_acknowledgements() -> None:
         done.append(True)
         return 1
 
-    async def links() -> list[Any]:
-        return [SimpleNamespace(shard=0), SimpleNamespace(shard=1)]
-
-    consumer = AsyncSharedConsumer("topic", group="group", bootstrap_servers="127.0.0.1:1")
-    patched: Any = consumer
-    patched._current_links, patched._send, patched._one = links, acknowledges, fails
-    of_shards: Any = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
     with pytest.raises(NoLeaderError):
-        await patched._receive(1, 30_000, 20_000, of_shards)
+        await receive_of_two_shards(acknowledge=acknowledges, ask=fails)
     assert done, "the acknowledgement at the other shard was not broken off"
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 import ledgermq
-from ledger.client.connection import cluster_client, leader_watch
+from ledger.client.connection import answer_watch, cluster_client
 from ledger.errors import (
     BufferFullError,
     BusyError,
@@ -156,7 +156,7 @@ async def test_a_silent_node_is_left_when_another_leads(brokers: list[FakeBroker
 async def test_a_call_leaves_a_silent_node_when_another_leads(
     brokers: list[FakeBroker], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_watch, "STALL_S", 0.1)
+    monkeypatch.setattr(answer_watch, "STALL_S", 0.1)
     async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
         brokers[0].silent = True
         creating = asyncio.create_task(admin.create_topic("new", queues=1))

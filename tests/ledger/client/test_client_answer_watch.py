@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.client.connection import leader_watch
-from ledger.client.connection.leader_watch import LeaderWatch
+from ledger.client.connection import answer_watch
+from ledger.client.connection.answer_watch import AnswerWatch
 
 
 class FakeRoutes:
@@ -26,13 +26,13 @@ class FakeRoutes:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_watch, "STALL_S", 0.02)
-    monkeypatch.setattr(leader_watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(answer_watch, "STALL_S", 0.02)
+    monkeypatch.setattr(answer_watch, "LOOK_S", 0.01)
 
 
 async def test_routes_are_asked_for_until_another_node_leads() -> None:
     routes, moved = FakeRoutes(), asyncio.Event()
-    LeaderWatch(cast(Any, routes), 3, "old:1", moved.set)
+    AnswerWatch(cast(Any, routes), 3, "old:1", moved.set)
     await asyncio.sleep(0.1)
     assert routes.refreshed > 1
     routes.leader = None
@@ -48,8 +48,8 @@ async def test_routes_are_asked_for_until_another_node_leads() -> None:
 
 async def test_an_answer_ends_the_watch_and_a_leader_may_take_the_expected_time() -> None:
     routes = FakeRoutes()
-    answered = LeaderWatch(cast(Any, routes), 3, "old:1", pytest.fail)
-    LeaderWatch(cast(Any, routes), 3, "old:1", pytest.fail, expected_s=60.0)
+    answered = AnswerWatch(cast(Any, routes), 3, "old:1", pytest.fail)
+    AnswerWatch(cast(Any, routes), 3, "old:1", pytest.fail, expected_s=60.0)
     answered.cancel()
     await asyncio.sleep(0.1)
     assert routes.refreshed == 0

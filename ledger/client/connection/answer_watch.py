@@ -16,7 +16,7 @@ STALL_S = 1.5
 LOOK_S = 0.25
 
 
-class LeaderWatch:
+class AnswerWatch:
     """Watches one request from its construction to `cancel`. Calls `moved` once if another node leads the shard."""
 
     __slots__ = ("_address", "_moved", "_routes", "_shard", "_timer")
