@@ -160,6 +160,7 @@ def sim(*arguments: str) -> int:
 TINY = ("--nodes", "8", "--shards", "6", "--topics", "6", "--consumers", "60", "--change", "2", "--megabytes", "20")
 
 
+@pytest.mark.real
 def test_the_command_prints_the_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert sim(*TINY, "--scenarios", "restart", "--seeds", "3,4", "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -178,6 +179,7 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "digest" in err
 
 
+@pytest.mark.real
 def test_a_broken_invariant_gives_exit_status_1(capsys: pytest.CaptureFixture[str], plant: Callable[..., None]) -> None:
     plant(_Planner, "_fairer", lambda planner, shard, source: planner._best(shard, source))
     assert sim(*TINY, "--shards", "20", "--scenarios", "grow", "--json") == 1

@@ -176,6 +176,7 @@ def test_without_java_one_sentence_says_what_to_install(
         (("--master", "local[1]", "--spark-conf", "memory=2g"), "write it as spark.KEY=VALUE"),
     ],
 )
+@pytest.mark.real
 def test_a_setting_of_spark_that_cannot_be_used_is_refused(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
 ) -> None:
