@@ -164,7 +164,7 @@ async def test_a_copy_has_what_the_message_had(source: Fleet, target: Fleet, cli
         "%BORN_HOST": b"there",
         "%ENCODING": b"GZIP",
         "%TRACE": b"trace",
-        "%KEYS": b" ".join(b"k%d" % number for number in range(18)),
+        "%KEYS": b"\x01".join(b"k%d" % number for number in range(18)),
     }
     assert dict(copies[b"later"].headers)["%TYPE"] == b"DELAY"
     assert dict(copies[b"half"].headers)["%TYPE"] == b"TRANSACTION"
