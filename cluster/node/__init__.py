@@ -18,7 +18,6 @@ This package contains, in reading order:
     receiving.py           the turns in which a server receives requests
     guarded_context.py     the context of a call whose requests are counted
     delivered.py           counts what the methods got on each connection
-    places.py              limits what hosts or users have at the same time
     security/              TLS, the proof of nodes and users, their rights, and limits of connections
     process/               ticks, helper threads, signals, log output, open files
     registration.py        reports routes to name servers; nameserver.py: one name server

@@ -16,7 +16,6 @@ requests have a limit in bytes (security/connection_limits.py).
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from cluster.node.places import Places, host_of
+from ledger.broker.access.places import Places, host_of_peer
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -172,15 +171,3 @@ class Receiving:
         self._looks = bool(self._reading)
         if self._looks:
             loop.call_later(LOOK_S, self._look)
-
-
-@functools.lru_cache(maxsize=4096)
-def host_of_peer(peer: str) -> str:
-    """Return the host of a peer, which gRPC writes as "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000"."""
-    return host_of(address_of_peer(peer)[0])
-
-
-def address_of_peer(peer: str) -> tuple[str, str]:
-    """Return the IP address and the port of a peer."""
-    host, _, port = peer.partition(":")[2].rpartition(":")
-    return host.removeprefix("%5B").removesuffix("%5D").strip("[]"), port

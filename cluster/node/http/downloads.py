@@ -16,7 +16,7 @@ from aiohttp import web
 
 from cluster.node.http.deadline import DEADLINE
 from cluster.node.http.http_rights import CALLER
-from cluster.node.places import Places, host_of
+from ledger.broker.access.places import Places, host_of
 
 RETRY_AFTER_S = 1
 # The time over which the rate of a download is measured, and the longest time in which a client may take no byte.

@@ -37,7 +37,7 @@ from cluster.node.http.http_rights import HttpRights
 from cluster.node.http.listener import HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.exposition import exposition
-from cluster.node.places import Places
+from ledger.broker.access.places import Places
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.http")

@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from cluster.node.places import Places, host_of
+from ledger.broker.access.places import Places, host_of
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.http")

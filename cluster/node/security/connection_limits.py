@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from cluster.node.delivered import Delivered
-from cluster.node.places import host_of
 from cluster.node.process.sockets import Traffic, opened, shut_down, traffic_of
+from ledger.broker.access.places import host_of
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.connections")

@@ -10,5 +10,6 @@ In reading order:
     rocketmq_secrets.py  makes RocketMQ secrets, and proves a caller by one
     forwarding.py     names the user for whom this node calls other nodes
     first_administrator.py  makes the first administrator of a new cluster
+    places.py         limits what one caller, or one host, has at the same time
     audit.py          one log line for each administrative act
 """

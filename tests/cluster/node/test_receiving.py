@@ -12,17 +12,15 @@ import pytest
 import pytest_asyncio
 from grpc import aio
 
-from cluster.node.places import Places
 from cluster.node.receiving import (
     MOST,
     MOST_OF_A_CONNECTION,
     MOST_OF_A_HOST,
     Context,
     Receiving,
-    address_of_peer,
-    host_of_peer,
 )
 from cluster.node.request_guard import RequestGuard
+from ledger.broker.access.places import Places
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from tests.cluster.fleet import Fleet
 from tests.cluster.node_process import NodeProcess
@@ -139,13 +137,6 @@ async def test_a_turn_is_shorter_while_another_call_of_the_host_waits(
     # On a slow machine some of them began later, and keep their turns as soon as no call waits any more.
     assert any(call.code is grpc.StatusCode.DEADLINE_EXCEEDED for call in stalled)
     assert elsewhere.code is None, "nobody waits for the turn of the other host"
-
-
-def test_the_address_of_a_peer() -> None:
-    assert address_of_peer("ipv4:10.0.0.1:4000") == ("10.0.0.1", "4000")
-    assert address_of_peer("ipv6:%5B::1%5D:4000") == ("::1", "4000")
-    assert host_of_peer("ipv6:%5B2001:db8::1%5D:4000") == "2001:db8::/64"
-    assert host_of_peer("unix:") == ""
 
 
 class Echo(broker_pb2_grpc.BrokerServicer):

@@ -5,6 +5,7 @@ Programs on the network can use any number of IPv6 addresses of one network, so 
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections import Counter
 
@@ -59,3 +60,15 @@ def host_of(address: str) -> str:
     if ip.ipv4_mapped is not None:
         return str(ip.ipv4_mapped)
     return str(ipaddress.ip_network((ip, _HOST_BITS_OF_IPV6), strict=False))
+
+
+@functools.lru_cache(maxsize=4096)
+def host_of_peer(peer: str) -> str:
+    """Return the host of a peer, which gRPC writes as "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000"."""
+    return host_of(address_of_peer(peer)[0])
+
+
+def address_of_peer(peer: str) -> tuple[str, str]:
+    """Return the IP address and the port of a peer."""
+    host, _, port = peer.partition(":")[2].rpartition(":")
+    return host.removeprefix("%5B").removesuffix("%5D").strip("[]"), port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.node.places import Places, host_of
+from ledger.broker.access.places import Places, address_of_peer, host_of, host_of_peer
 
 
 def test_a_holder_cannot_take_all_places() -> None:
@@ -30,3 +30,10 @@ def test_a_holder_cannot_take_all_places() -> None:
 )
 def test_the_host_of_an_address(address: str, host: str) -> None:
     assert host_of(address) == host
+
+
+def test_the_address_of_a_peer() -> None:
+    assert address_of_peer("ipv4:10.0.0.1:4000") == ("10.0.0.1", "4000")
+    assert address_of_peer("ipv6:%5B::1%5D:4000") == ("::1", "4000")
+    assert host_of_peer("ipv6:%5B2001:db8::1%5D:4000") == "2001:db8::/64"
+    assert host_of_peer("unix:") == ""
