@@ -9,6 +9,7 @@ from typing import Any
 from grpc import aio
 
 from ledger.broker.access.callers import Caller
+from ledger.broker.access.places import holder_of
 from ledger.errors import LedgerError
 from ledger.rocketmq.refusals import FrontRefusal, refusal_of
 from ledger.rocketmq.v2 import definition_pb2 as pb
@@ -38,6 +39,11 @@ class FrontCall:
     is_tls: bool
     peer: str
     left_s: float
+
+    @property
+    def holder(self) -> str:
+        """Who holds what this call takes of the node's limits."""
+        return holder_of(self.caller, self.peer)
 
     @property
     def is_node_js(self) -> bool:

@@ -77,7 +77,7 @@ class RocketmqFront:
 
     @property
     def waiting_receives(self) -> int:
-        return self.receiving.polls
+        return self.receiving.polls.taken
 
     @property
     def renewed_leases(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
@@ -27,8 +28,8 @@ RENEWED_MS = 60_000
 RENEW_BEFORE_S = 30.0
 RENEW_AT_MOST_S = 3 * 3_600.0
 LOOK_S = 5.0
-# Leases that this node extends.
-MAX_RENEWED = 100_000
+# Leases that this node extends, and those of one caller.
+MAX_RENEWED, MAX_RENEWED_OF_A_CALLER = 100_000, 50_000
 # Streams for changes of this node.
 MAX_CHANGERS = 10_000
 # After a consumer has ended, its messages are handed out again after this time.
@@ -61,6 +62,8 @@ class FrontLeases:
         self._changers: dict[_Place, LeaseChanger] = {}
         # By group and lease.
         self._renewed: dict[tuple[str, MessageLease], _Renewed] = {}
+        # By holder.
+        self._renewed_of = Counter[str]()
         self._tasks: set[asyncio.Task[object]] = set()
         sessions.on_end.append(self.release)
 
@@ -69,10 +72,10 @@ class FrontLeases:
         """The number of leases that this node extends."""
         return len(self._renewed)
 
-    @property
-    def is_full(self) -> bool:
-        """Return True if receives whose leases are extended must be refused. Those under way may pass the limit."""
-        return len(self._renewed) >= MAX_RENEWED
+    def is_full(self, holder: str) -> bool:
+        """Return True if receives of this holder whose leases are extended must be refused. Those under way may pass
+        the limit."""
+        return len(self._renewed) >= MAX_RENEWED or self._renewed_of[holder] >= MAX_RENEWED_OF_A_CALLER
 
     async def change(
         self, clients: NativeClients, group: str, kind: int, lease: MessageLease, duration_ms: int = 0
@@ -89,19 +92,29 @@ class FrontLeases:
     def renew(self, session: FrontSession, group: str, lease: MessageLease, ends_s: float) -> None:
         """Extend a lease from now on, as long as the client lives. `ends_s` is when it ends, by the node's steady
         clock."""
+        self._renew_no_more(group, lease)
         self._renewed[group, lease] = _Renewed(session, self._monotonic_s(), ends_s)
+        self._renewed_of[session.holder] += 1
 
     def drop(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
         """Extend a lease no more, if it is extended for this caller: anybody can make the handle of a message."""
         renewed = self._renewed.get((group, lease))
         if renewed is not None and renewed.session.caller.user == clients.caller.user:
-            del self._renewed[group, lease]
+            self._renew_no_more(group, lease)
+
+    def _renew_no_more(self, group: str, lease: MessageLease) -> None:
+        renewed = self._renewed.pop((group, lease), None)
+        if renewed is not None:
+            holder = renewed.session.holder
+            self._renewed_of[holder] -= 1
+            if not self._renewed_of[holder]:
+                del self._renewed_of[holder]
 
     def release(self, session: FrontSession) -> None:
         """Let the messages of a consumer that has ended be handed out again soon."""
         for (group, lease), renewed in list(self._renewed.items()):
             if renewed.session is session:
-                del self._renewed[group, lease]
+                self._renew_no_more(group, lease)
                 self._later(self._change_for(session, group, PUT_OFF, lease, RELEASE_MS))
 
     def give_back(self, clients: NativeClients, group: str, lease: MessageLease) -> None:
@@ -126,7 +139,7 @@ class FrontLeases:
         for (group, lease), renewed in list(self._renewed.items()):
             is_over = now_s - renewed.since_s > RENEW_AT_MOST_S or not self._sessions.is_alive(renewed.session)
             if is_over or renewed.ends_s < now_s:
-                del self._renewed[group, lease]
+                self._renew_no_more(group, lease)
             elif renewed.ends_s - now_s < RENEW_BEFORE_S and not renewed.is_extending:
                 renewed.is_extending = True
                 self._later(self._extend(group, lease, renewed))
@@ -139,7 +152,7 @@ class FrontLeases:
             renewed.is_extending = False
         renewed.ends_s = extended_end_s(RENEWED_MS, asked_s)
         if not outcome.changed and self._renewed.get((group, lease)) is renewed:
-            del self._renewed[group, lease]
+            self._renew_no_more(group, lease)
 
     async def _change_for(
         self, session: FrontSession, group: str, kind: int, lease: MessageLease, duration_ms: int

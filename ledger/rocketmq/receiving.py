@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
+from ledger.broker.access.places import Places
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import Ask
 from ledger.client.shared.shared_message import SharedMessage, leased_messages
@@ -42,8 +43,8 @@ MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
 # How long a leader holds back the answer to a receive. A leader that is suspended is noticed after this time.
 MAX_ASK_MS = 4_000
 MAX_ATTEMPT_ID_CHARACTERS = 255
-# Receives that wait on this node.
-MAX_POLLS = 20_000
+# Receives that wait on this node, and those of one caller.
+MAX_POLLS, MAX_POLLS_OF_A_CALLER = 20_000, 10_000
 # Members that have not received for this time are closed.
 IDLE_S = 90.0
 LOOK_S = 10.0
@@ -85,7 +86,7 @@ class FrontReceiving:
         # By caller, client id, group and topic id.
         self._members: dict[_MemberKey, FrontMember] = {}
         # Receives that wait.
-        self.polls = 0
+        self.polls = Places(MAX_POLLS, MAX_POLLS_OF_A_CALLER)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # -- receiving
@@ -100,13 +101,12 @@ class FrontReceiving:
     ) -> None:
         """Write the answers of one receive: a status, the messages, and the time. Raises FrontRefusal, LedgerError."""
         wanted = await self._wanted(request, call, clients)
-        if self.polls >= MAX_POLLS:
-            raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"{MAX_POLLS} receives wait on this node, which is the limit")
-        self.polls += 1
+        if refusal := self.polls.take(call.holder):
+            raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"too many receives wait on this node: {refusal}")
         try:
             messages = await self._leased(await self._member(call, clients, wanted), wanted, clients)
         finally:
-            self.polls -= 1
+            self.polls.give_back(call.holder)
         await self._hand_out(messages, wanted, request, session, clients, context)
 
     async def _wanted(
@@ -116,7 +116,7 @@ class FrontReceiving:
         topic = await routed_topic(clients.cluster, request.message_queue.topic)
         wanted_messages = filter_of(request.filter_expression)
         invisible_ms = None
-        if request.auto_renew and self._leases.is_full:
+        if request.auto_renew and self._leases.is_full(call.holder):
             raise FrontRefusal(pb.TOO_MANY_REQUESTS, "this node extends as many leases as it can: try again shortly")
         if not request.auto_renew:
             invisible_ms = milliseconds(request.invisible_duration)

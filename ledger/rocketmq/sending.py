@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ledger.broker.access.places import Places
 from ledger.client.records import RecordMetadata
 from ledger.client.transactions.half_selection import PlacedHalf
 from ledger.errors import LedgerError, UnknownTransactionError
 from ledger.hashing import queue_of
+from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.gathering import Gathering
 from ledger.rocketmq.handles import read_recall_handle, recall_handle
 from ledger.rocketmq.names import producer_group_of
@@ -32,10 +34,10 @@ from ledger.timed import moment
 from ledger.transactions import TransactionId
 
 MAX_MESSAGES = 1_024
-# Sends under way on this node.
-MAX_PENDING = 50_000
-# Bytes of half messages under way on this node.
-MAX_HALF_BYTES = 64 << 20
+# Sends under way on this node, and those of one caller.
+MAX_PENDING, MAX_PENDING_OF_A_CALLER = 50_000, 25_000
+# Bytes of half messages under way on this node, and those of one caller.
+MAX_HALF_BYTES, MAX_HALF_BYTES_OF_A_CALLER = 128 << 20, 64 << 20
 # RocketMQ's clients count in the last characters of a message id. Ids that differ only in the last character choose the
 # same queue, so messages that a client sends one after another share batches. Shorter ids may be no such count.
 _COUNTED_ID_CHARACTERS = 32
@@ -52,11 +54,12 @@ class FrontSending:
         # By caller, topic and message id: the sends under way.
         self._pending: dict[tuple[str, str, str], asyncio.Future[Entry]] = {}
         self._halves: set[asyncio.Task[str]] = set()
-        self._half_bytes = 0
+        self._sends = Places(MAX_PENDING, MAX_PENDING_OF_A_CALLER)
+        self._half_bytes = Places(MAX_HALF_BYTES, MAX_HALF_BYTES_OF_A_CALLER)
         self._gathering = Gathering()
 
     async def send(
-        self, request: service_pb2.SendMessageRequest, clients: NativeClients
+        self, request: service_pb2.SendMessageRequest, call: FrontCall, clients: NativeClients
     ) -> service_pb2.SendMessageResponse:
         """Raises FrontRefusal, LedgerError."""
         messages = request.messages
@@ -68,39 +71,42 @@ class FrontSending:
         checked = [outgoing_message(each, topic.name, self._limits, self._now_ms()) for each in messages]
         for message in checked:
             check_type(topic, message.type)
-        sends = [self._send_once(message, clients, len(topic.shards)) for message in checked]
+        sends = [self._send_once(message, call, clients, len(topic.shards)) for message in checked]
         entries = [await _result(send, message) for send, message in zip(sends, checked, strict=True)]
         return service_pb2.SendMessageResponse(status=common_status([each.status for each in entries]), entries=entries)
 
-    def _send_once(self, message: FrontMessage, clients: NativeClients, queues: int) -> asyncio.Future[Entry]:
+    def _send_once(
+        self, message: FrontMessage, call: FrontCall, clients: NativeClients, queues: int
+    ) -> asyncio.Future[Entry]:
         """Begin to send a message to a topic with `queues` queues, or return the send of the same message that is under
         way. The send goes on if the client is gone. Raises FrontRefusal."""
         key = (clients.caller.user, message.topic, message.message_id)
         entry = self._pending.get(key)
         if entry is None:
             is_half = message.type == pb.TRANSACTION
-            if len(self._pending) >= MAX_PENDING or (is_half and self._half_bytes >= MAX_HALF_BYTES):
-                raise FrontRefusal(pb.TOO_MANY_REQUESTS, "this node has too many sends under way: try again shortly")
+            half_bytes = len(message.value) if is_half else 0
+            self._take_places(call.holder, half_bytes)
             entry = self._pending[key] = asyncio.get_running_loop().create_future()
-            entry.add_done_callback(partial(self._ended, key))
-            if is_half:
-                self._count_half(len(message.value), entry)
+            entry.add_done_callback(partial(self._ended, key, call.holder, half_bytes))
             send = self._send_half if is_half else self._send
             self._gathering.add(partial(send, message, clients, queues, entry), len(self._pending))
         return entry
 
-    def _count_half(self, size: int, entry: asyncio.Future[Entry]) -> None:
-        """Count the bytes of a half message until its send ends. A producer lets the sends of transactions wait for
-        room, so they need a limit of their own."""
+    def _take_places(self, holder: str, half_bytes: int) -> None:
+        """Count a send until `_ended`. A producer lets the sends of transactions wait for room, so their bytes need a
+        limit of their own. Raises FrontRefusal."""
+        if refusal := self._sends.take(holder):
+            raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"too many sends are under way at this node: {refusal}")
+        if refusal := self._half_bytes.take(holder, half_bytes):
+            self._sends.give_back(holder)
+            raise FrontRefusal(
+                pb.TOO_MANY_REQUESTS, f"too many bytes of half messages are under way at this node: {refusal}"
+            )
 
-        def uncount(_: object) -> None:
-            self._half_bytes -= size
-
-        self._half_bytes += size
-        entry.add_done_callback(uncount)
-
-    def _ended(self, key: tuple[str, str, str], entry: asyncio.Future[Entry]) -> None:
+    def _ended(self, key: tuple[str, str, str], holder: str, half_bytes: int, entry: asyncio.Future[Entry]) -> None:
         del self._pending[key]
+        self._sends.give_back(holder)
+        self._half_bytes.give_back(holder, half_bytes)
         if not entry.cancelled():
             entry.exception()  # the client may be gone
 

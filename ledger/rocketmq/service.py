@@ -121,7 +121,9 @@ class MessagingFront(FrontService, service_pb2_grpc.MessagingServiceServicer):
         self, request: service_pb2.SendMessageRequest, context: Context
     ) -> service_pb2.SendMessageResponse:
         return await self._answer(
-            context, service_pb2.SendMessageResponse, lambda _, clients: self._front.sending.send(request, clients)
+            context,
+            service_pb2.SendMessageResponse,
+            lambda call, clients: self._front.sending.send(request, call, clients),
         )
 
     async def EndTransaction(  # noqa: N802

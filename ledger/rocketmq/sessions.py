@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ledger.broker.access.callers import Caller
+from ledger.broker.access.places import Places
 from ledger.errors import BusyError
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
-MAX_SESSIONS = 20_000
+# Clients of this node, and those of one caller.
+MAX_SESSIONS, MAX_SESSIONS_OF_A_CALLER = 20_000, 10_000
 ALIVE_S = 35.0
 # A client whose last telemetry stream has ended, and that makes no call for this time, seems to be gone. A client that
 # lives connects again within about a second, and receives again.
@@ -35,6 +37,8 @@ class FrontSession:
 
     client_id: str
     caller: Caller
+    # Who holds its place at this node.
+    holder: str
     seen_s: float
     type: pb.ClientType = pb.CLIENT_TYPE_UNSPECIFIED
     topics: set[str] = field(default_factory=set)
@@ -58,6 +62,7 @@ class FrontSessions:
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
         self._sessions: dict[tuple[str, str], FrontSession] = {}
+        self._places = Places(MAX_SESSIONS, MAX_SESSIONS_OF_A_CALLER)
         # Called with each session that ends.
         self.on_end: list[Callable[[FrontSession], None]] = []
         # Called with each session whose client seems to be gone: its process was killed, or lost its network.
@@ -75,11 +80,9 @@ class FrontSessions:
         session = self._sessions.get(key)
         now_s = self._monotonic_s()
         if session is None:
-            if len(self._sessions) >= MAX_SESSIONS:
-                self.forget_silent()
-            if len(self._sessions) >= MAX_SESSIONS:
-                raise BusyError(f"This node serves {MAX_SESSIONS} RocketMQ clients, which is the limit.")
-            session = self._sessions[key] = FrontSession(call.client_id, call.caller, now_s)
+            if refusal := self._places.take(call.holder):
+                raise BusyError(f"This node serves no more RocketMQ clients: {refusal}.")
+            session = self._sessions[key] = FrontSession(call.client_id, call.caller, call.holder, now_s)
         session.seen_s = now_s
         session.caller = call.caller
         return session
@@ -94,6 +97,7 @@ class FrontSessions:
         """Forget a client that has told that it ends."""
         if self._sessions.get((session.caller.user, session.client_id)) is session:
             del self._sessions[session.caller.user, session.client_id]
+            self._places.give_back(session.holder)
             for call in self.on_end:
                 call(session)
 

@@ -1,4 +1,4 @@
-"""Counts the hosts or users that hold one of a limited number of places, so that none of them can take all places.
+"""Counts the places that hosts or users hold, so that none of them can take all: connections, calls, bytes.
 
 Programs on the network can use any number of IPv6 addresses of one network, so the /64 network counts as one host.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections import Counter
+
+from ledger.broker.access.callers import Caller
 
 _HOST_BITS_OF_IPV6 = 64
 
@@ -26,26 +28,31 @@ class Places:
     def taken(self) -> int:
         return self._total
 
-    def take(self, holder: str) -> str:
-        """Take a place, and return "". If there is none, return the reason."""
-        if self._taken[holder] >= self.most_of_a_holder:
+    def take(self, holder: str, amount: int = 1) -> str:
+        """Take places, and return "". If there are not so many, return the reason."""
+        if self._taken[holder] + amount > self.most_of_a_holder:
             return f"{holder} has {self._taken[holder]}, which is the most that one caller may have"
-        if self._total >= self.most:
+        if self._total + amount > self.most:
             self._forget(holder)
             return f"all callers together have {self._total}, which is the limit of this node"
-        self._taken[holder] += 1
-        self._total += 1
+        self._taken[holder] += amount
+        self._total += amount
         return ""
 
-    def give_back(self, holder: str) -> None:
-        """Give back a place that `take` returned."""
-        self._taken[holder] -= 1
-        self._total -= 1
+    def give_back(self, holder: str, amount: int = 1) -> None:
+        """Give back places that were taken."""
+        self._taken[holder] -= amount
+        self._total -= amount
         self._forget(holder)
 
     def _forget(self, holder: str) -> None:
         if not self._taken[holder]:
             del self._taken[holder]
+
+
+def holder_of(caller: Caller, peer: str) -> str:
+    """Return who holds the places of a call: the user that the caller has proven to be, or its host."""
+    return host_of_peer(peer) if caller.has_every_right else caller.user
 
 
 def host_of(address: str) -> str:

@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 
 from ledger.broker.access.callers import ANYBODY
+from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
@@ -470,13 +471,14 @@ async def test_sends_and_acknowledgements_of_one_turn_share_proposals(fleet: Fle
     ports = fleet.running[1]._rocketmq
     assert ports is not None
     front, clients = ports.front, await ports.front.pool.of(ANYBODY)
+    call = FrontCall("client", "JAVA", ANYBODY, is_tls=False, peer="ipv4:127.0.0.1:1", left_s=60.0)
     await client.sent("orders", b"first")
     await client.some("billing", "orders", 1)
     requests = [
         service_pb2.SendMessageRequest(messages=[client.message("orders", b"%d" % number)]) for number in range(200)
     ]
     before = (await fleet.status(1)).last_index
-    answers = await asyncio.gather(*(front.sending.send(request, clients) for request in requests))
+    answers = await asyncio.gather(*(front.sending.send(request, call, clients) for request in requests))
     assert {code(answer) for answer in answers} == {"OK"}
     assert (await fleet.status(1)).last_index - before < 10
     messages = await client.some("billing", "orders", 200)

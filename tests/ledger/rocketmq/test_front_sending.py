@@ -1,17 +1,10 @@
-"""Which queue a message of a RocketMQ client goes to, and how many half messages a node takes."""
+"""Which queue a message of a RocketMQ client goes to."""
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
-
-import pytest
-
 from ledger.hashing import queue_of
 from ledger.rocketmq.outgoing_message import FrontLimits, FrontMessage, outgoing_message
-from ledger.rocketmq.refusals import FrontRefusal
-from ledger.rocketmq.sending import MAX_HALF_BYTES, FrontSending, queue_for
+from ledger.rocketmq.sending import queue_for
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
 QUEUES = 8
@@ -44,33 +37,3 @@ def test_short_ids_choose_by_all_their_characters() -> None:
 
 def test_a_message_group_chooses_the_queue_as_a_key() -> None:
     assert queue_for(message("01AABBCCDDEEFF00016B079EB700000001", "customer 7"), QUEUES) is None
-
-
-class HeldProducer:
-    """A producer whose transactions send when `may_send` is set."""
-
-    def __init__(self) -> None:
-        self.may_send = asyncio.Event()
-
-    def transaction(self, topic: str, *, group: str) -> Any:
-        async def send(value: bytes, **_: Any) -> None:
-            await self.may_send.wait()
-
-        return SimpleNamespace(send=send, id="transaction")
-
-
-async def test_half_messages_under_way_have_a_limit_of_bytes() -> None:
-    front, producer = FrontSending(FrontLimits(), lambda: 0), HeldProducer()
-    clients = cast(Any, SimpleNamespace(caller=SimpleNamespace(user="alice"), producer=producer))
-
-    def half(number: int) -> FrontMessage:
-        system = pb.SystemProperties(message_id=f"id-{number}", message_type=pb.TRANSACTION)
-        body = b"x" * (4 << 20)
-        return outgoing_message(pb.Message(body=body, system_properties=system), "orders", FrontLimits(), 0)
-
-    sends = [front._send_once(half(number), clients, QUEUES) for number in range(MAX_HALF_BYTES >> 22)]
-    with pytest.raises(FrontRefusal, match="too many sends"):
-        front._send_once(half(1_000), clients, QUEUES)
-    producer.may_send.set()
-    await asyncio.gather(*sends)
-    await front._send_once(half(1_000), clients, QUEUES)

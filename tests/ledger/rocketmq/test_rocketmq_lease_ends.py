@@ -92,7 +92,7 @@ async def hand_out(clocks: Clocks, leases: FrontLeases, invisible_ms: int | None
     wanted: Any = SimpleNamespace(group="work", invisible_ms=invisible_ms)
     context: Any = Answers(clocks)
     request = service_pb2.ReceiveMessageRequest(message_queue=pb.MessageQueue(topic=ORDERS))
-    session = FrontSession("client", ANYBODY, 0.0)
+    session = FrontSession("client", ANYBODY, "10.0.0.9", 0.0)
     await receiving._hand_out([leased(20.0)], wanted, request, session, nothing, context)
     _, answer, _ = context.written
     assert isinstance(answer, service_pb2.ReceiveMessageResponse)
@@ -165,7 +165,7 @@ async def test_refusals_keep_nothing_of_earlier_requests() -> None:
 
 async def test_a_lease_is_extended_for_others_until_its_own_caller_changes_it() -> None:
     changes = FrontLeases(cast(Any, SimpleNamespace(on_end=[])), cast(Any, None), lambda: 1.0)
-    changes.renew(FrontSession("c", Caller("alice", 1), 1.0), "work", LEASE, 60.0)
+    changes.renew(FrontSession("c", Caller("alice", 1), "alice", 1.0), "work", LEASE, 60.0)
     changes.drop(cast(Any, SimpleNamespace(caller=Caller("bob", 1))), "work", LEASE)
     assert changes.renewed == 1
     changes.drop(cast(Any, SimpleNamespace(caller=Caller("alice", 2))), "work", LEASE)
@@ -183,7 +183,7 @@ async def test_a_lease_has_one_extension_under_way() -> None:
         return LeaseOutcome(changed=True, settled=False)
 
     changes.change = change  # type: ignore[method-assign, assignment]
-    changes.renew(FrontSession("c", ANYBODY, 1.0), "work", LEASE, changes.clocks.steady_s() + 1)
+    changes.renew(FrontSession("c", ANYBODY, "10.0.0.9", 1.0), "work", LEASE, changes.clocks.steady_s() + 1)
     for _ in range(3):
         changes._renew_due()
         await asyncio.sleep(0)

@@ -127,7 +127,7 @@ async def test_a_consumer_with_a_new_secret_is_a_new_member_with_its_rights() ->
 async def test_a_receive_of_a_consumer_that_has_ended_opens_no_stream() -> None:
     consumer = Consumer()
     member = await consumer.member(PAID)
-    consumer.receiving.end(FrontSession("client", ALICE, 0.0))
+    consumer.receiving.end(FrontSession("client", ALICE, "alice", 0.0))
     await settled()
     assert consumer.members == []
     assert await consumer.ask(member) == []

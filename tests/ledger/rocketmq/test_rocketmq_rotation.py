@@ -87,7 +87,7 @@ async def test_a_lease_is_extended_by_the_new_secret(closed: list[Any]) -> None:
     now_s = 0.0
     old, new = clients_since(7), clients_since(9)
     leases = leases_of(old, new, monotonic_s=lambda: now_s)
-    session = FrontSession("client", old.caller, 0.0)
+    session = FrontSession("client", old.caller, old.caller.user, 0.0)
     leases.renew(session, "work", LEASE, ends_s=RENEW_BEFORE_S - 1)
     session.caller, cast(Any, old.cluster).is_refused = new.caller, True
     leases._renew_due()
