@@ -23,6 +23,7 @@ _WANTED = frozenset({CLIENT_ID, LANGUAGE, AUTHORIZATION, DATE})
 # What Node's client says of itself, in old and in new versions.
 _NODE = frozenset({"HTTP", "NODE_JS"})
 _PYTHON = "PYTHON"
+_JAVA = "JAVA"
 
 Context = aio.ServicerContext[Any, Any]
 # Proves a caller by the headers of its call: (headers, whether the port has TLS) -> caller. Raises LedgerError.
@@ -48,6 +49,10 @@ class FrontCall:
     @property
     def is_node_js(self) -> bool:
         return self.language in _NODE
+
+    @property
+    def is_java(self) -> bool:
+        return self.language == _JAVA
 
     @property
     def is_python(self) -> bool:

@@ -4,13 +4,16 @@ Every node serves every queue, so a client whose node dies goes on at the next a
 the leader of the queue's shard, which takes a message without asking another node. Some clients take several addresses
 only in a certain form:
 
-    addresses are numbers             all addresses (Node.js: in the form that grpc-js reads)
+    addresses are numbers             all addresses (Node.js: in the form that grpc-js reads; Java: see below)
     names, or both                    one address for each queue, because most clients refuse several names
     Python's client with TLS          one address for each queue, because it finds no list of addresses in a certificate
 
 With one address for each queue, this address is that of the leader too. If one node leads all queues of a topic, the
 queues take turns at the nodes, because a client that repeats a send takes the next queue. A push consumer, which asks
 again for its assignment every few seconds, is always given the leader, which is alive.
+
+Java's client shuffles the list before it uses the first address. It is given the leader's address several times, so
+that four of five clients call the leader.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ import xxhash
 from ledger.client.connection.route_table import RocketmqEndpoint
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.v2 import definition_pb2 as pb
+
+# How often Java's client is given the leader's address, for each other node.
+_LEADER_FOR_EACH = 4
 
 _LOOPBACK = "127.0.0.1"
 
@@ -70,6 +76,9 @@ def endpoints_for(call: FrontCall, nodes: Mapping[int, HostPort], turn: int, lea
         addresses = [*addresses[first:], *addresses[:first]]
         if call.is_node_js:
             return pb.Endpoints(scheme=scheme, addresses=[_for_grpc_js(scheme, addresses)])
+        if call.is_java and leader in nodes:
+            others = addresses[1:]
+            addresses = [nodes[leader]] * (_LEADER_FOR_EACH * len(others)) + others
     return pb.Endpoints(scheme=scheme, addresses=[pb.Address(host=host, port=port) for host, port in addresses])
 
 

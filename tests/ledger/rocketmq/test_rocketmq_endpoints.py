@@ -28,7 +28,15 @@ def test_a_client_gets_all_nodes(language: str, is_tls: bool) -> None:
 
 
 def test_the_leader_of_the_queue_is_the_first() -> None:
-    assert [given("JAVA", NODES, leader=node)[0] for node in (1, 2, 3)] == NODES
+    assert [given("RUST", NODES, leader=node)[0] for node in (1, 2, 3)] == NODES
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 9])
+def test_java_which_shuffles_its_addresses_takes_the_leader_four_times_of_five(nodes: int) -> None:
+    addresses = [(f"10.0.0.{node}", 8081) for node in range(1, nodes + 1)]
+    found = given("JAVA", addresses, leader=2)
+    assert set(found) == set(addresses)
+    assert found.count(addresses[1]) / len(found) == 0.8
 
 
 @pytest.mark.parametrize("is_tls", [False, True])
