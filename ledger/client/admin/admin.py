@@ -7,7 +7,6 @@ own status to the admin client.
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -41,6 +40,7 @@ from ledger.client.admin.transactions_admin import (
 )
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
 from ledger.client.admin.waiting_messages import MAX_WAITING, WaitingWanted, get_waiting, list_waiting
+from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -259,15 +259,13 @@ class AsyncAdmin(AsyncLifetime):
         checked = checked_key(key)
         if checked is None:
             raise InvalidArgumentError("The key is None: give a key, because messages without a key are not indexed.")
-        if not 1 <= max_messages <= MAX_MESSAGES:
-            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be 1 to {MAX_MESSAGES}.")
         return await query_messages(
             self._client,
             await self._client.topic(topic),
             checked,
             begin_ms=None if begin_ms is None else checked_time(begin_ms),
             end_ms=None if end_ms is None else checked_time(end_ms),
-            max_messages=max_messages,
+            max_messages=checked_whole("max_messages", max_messages, 1, MAX_MESSAGES),
             node=node,
         )
 
@@ -352,8 +350,7 @@ class AsyncAdmin(AsyncLifetime):
         A message that is being delivered may be in the list or not. Raises UnknownTopicError or InvalidArgumentError.
         """
         self._client.check_open()
-        if not 1 <= limit <= MAX_WAITING:
-            raise InvalidArgumentError(f"limit is {limit}: it must be 1 to {MAX_WAITING:,}.")
+        limit = checked_whole("limit", limit, 1, MAX_WAITING)
         wanted = WaitingWanted(
             None if begin is None else in_ms(begin), None if end is None else in_ms(end), limit, with_values=False
         )
@@ -375,8 +372,7 @@ class AsyncAdmin(AsyncLifetime):
         InvalidGroupNameError.
         """
         self._client.check_open()
-        if not 1 <= limit <= MAX_TRANSACTIONS:
-            raise InvalidArgumentError(f"limit is {limit}: it must be 1 to {MAX_TRANSACTIONS:,}.")
+        limit = checked_whole("limit", limit, 1, MAX_TRANSACTIONS)
         if group is not None:
             validate_group_name(group)
         return await list_transactions(self._client, group, limit)
@@ -474,8 +470,7 @@ class AsyncAdmin(AsyncLifetime):
         describe the cluster.
         """
         self._client.check_open()
-        if not 0 <= threshold_ms < math.inf:
-            raise InvalidArgumentError(f"threshold_ms is {threshold_ms}: it must be 0 or more.")
+        threshold_ms = checked_number("threshold_ms", threshold_ms, 0)
         return await slow_requests(self._client, threshold_ms, node)
 
     # -- users and their rights

@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc.aio
 
+from ledger.client.checked_numbers import checked_number
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.producer_batch import leaves_doubt
@@ -41,9 +42,10 @@ class Deadline:
     """The time limit of one operation, shared by all its requests."""
 
     def __init__(self, timeout_ms: float) -> None:
+        """Raises InvalidArgumentError."""
         self._loop = asyncio.get_running_loop()
-        self.timeout_ms = timeout_ms
-        self._end = self._loop.time() + timeout_ms / 1000
+        self.timeout_ms = checked_number("timeout_ms", timeout_ms, 0)
+        self._end = self._loop.time() + self.timeout_ms / 1000
 
     @property
     def left_ms(self) -> float:

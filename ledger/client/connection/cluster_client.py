@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import grpc.aio
 
 from ledger.cancellation import cancellations
+from ledger.client.checked_numbers import checked_number
 from ledger.client.connection.answer_watch import AnswerWatch
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
@@ -66,7 +67,7 @@ class ClusterClient:
         bootstrap_servers: Sequence[str],
         *,
         client_id: str | None,
-        request_timeout_ms: int,
+        request_timeout_ms: float,
         retry_backoff_ms: float,
         rng: random.Random,
         environment: Environment,
@@ -75,8 +76,8 @@ class ClusterClient:
     ) -> None:
         """With `shares_link`, the client shares its connections and routes with other clients of its event loop that
         reach the same cluster in the same way: with at most `most_users` clients that have the same limit."""
-        self.request_timeout_ms = request_timeout_ms
-        self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
+        self.request_timeout_ms = checked_number("request_timeout_ms", request_timeout_ms, 1, 86_400_000)
+        self.backoff = Backoff(checked_number("retry_backoff_ms", retry_backoff_ms, 1, 60_000), MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
         self.link_key = LinkKey(

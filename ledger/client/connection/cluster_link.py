@@ -37,7 +37,7 @@ class LinkKey:
     # Opens the channel to an address for a client id. Two values are equal if their channels are of the same security.
     channel: OpenChannel
     # How long a node may take to answer, before a client ends the stream.
-    request_timeout_ms: int
+    request_timeout_ms: float
     # How many clients share a link; None: any number. Clients with different numbers share nothing.
     most_users: int | None = None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Generic, Literal, Self, SupportsIndex, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
+from ledger.client.checked_numbers import checked_timeout, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -107,25 +108,20 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest", an offset or a datetime.')
         if isinstance(start, datetime):
             checked_time(in_ms(start))
-        if isinstance(start, int) and start < 0:
-            raise InvalidArgumentError(f"start is {start}: an offset counts from 0.")
-        if not 1 <= max_bytes <= MAX_FETCH_BYTES or not 0 <= max_wait_ms <= MAX_WAIT_MS:
-            raise InvalidArgumentError(
-                f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
-                f"0 to {MAX_WAIT_MS}."
-            )
+        if not isinstance(start, (str, datetime)):
+            start = checked_whole("start", start, 0)
         if on_dropped not in ("error", "skip"):
             raise InvalidArgumentError(f'on_dropped is "{on_dropped}": it must be "error" or "skip".')
         self._names = topic_names(topics)
         self._start_at = start
-        self._only_queues = None if queues is None else sorted(set(queues))
+        self._only_queues = None if queues is None else sorted({checked_whole("queues", queue, 0) for queue in queues})
         self._tags = wanted_tags(tags) if isinstance(tags, str) or tags is None else frozenset(tags)
         self._check_crcs = check_crcs
         self._deserializer = deserializer
         self._settings = FetchSettings(
             node=node,
-            max_bytes=max_bytes,
-            max_wait_ms=max_wait_ms,
+            max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_FETCH_BYTES),
+            max_wait_ms=checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS),
             tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
             skips_dropped=on_dropped == "skip",
         )
@@ -212,15 +208,13 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
         no message arrives before this timeout, return an empty list. Messages of one queue are in order.
         """
-
-        if max_messages < 1:
-            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
+        most = checked_whole("max_messages", max_messages, 1)
 
         def take() -> list[Message]:
             messages: list[Message] = []
             for cursor in self._readers.in_turn():
-                messages += cursor.take(max_messages - len(messages))
-                if len(messages) >= max_messages:
+                messages += cursor.take(most - len(messages))
+                if len(messages) >= most:
                     break
             return messages
 
@@ -423,6 +417,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
 
     async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
         self._check_reading()
+        timeout_ms = checked_timeout(timeout_ms)
         deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
         while await self._wait_ready(deadline):
             taken = take()

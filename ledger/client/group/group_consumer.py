@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
+from ledger.client.checked_numbers import checked_number, checked_timeout, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -41,7 +42,7 @@ from ledger.client.group.group_batch import GroupBatch
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
 from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks
 from ledger.client.records import Message, Received, TopicQueue
-from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
+from ledger.consumer_groups import MAX_SESSION_MS, MIN_SESSION_MS, broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.topics import topic_names
@@ -149,16 +150,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or a datetime.')
         if isinstance(start, datetime):
             checked_time(in_ms(start))
-        if not 1 <= max_bytes <= MAX_FETCH_BYTES or not 0 <= max_wait_ms <= MAX_WAIT_MS:
-            raise InvalidArgumentError(
-                f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
-                f"0 to {MAX_WAIT_MS}."
-            )
-        if acknowledge_interval_ms < 1 or release_timeout_ms < 0 or max_attempts < 1:
-            raise InvalidArgumentError(
-                f"acknowledge_interval_ms is {acknowledge_interval_ms}, release_timeout_ms {release_timeout_ms} and "
-                f"max_attempts {max_attempts}: they must be at least 1, 0 and 1."
-            )
+        max_attempts = checked_whole("max_attempts", max_attempts, 1)
         client_id = client_id or f"ledgermq-{os.getpid()}"
         self._broadcast = broadcast
         self._settings = MemberSettings(
@@ -167,7 +159,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             client_id,
             strategy,
             room,
-            session_timeout_ms,
+            checked_whole("session_timeout_ms", session_timeout_ms, MIN_SESSION_MS, MAX_SESSION_MS),
             tuple(TopicQueue(*place) for place in configured),
         )
         validate_member(
@@ -186,14 +178,14 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             start,
             tags,
             check_crcs,
-            acknowledge_interval_ms / 1000,
-            release_timeout_ms / 1000,
+            checked_number("acknowledge_interval_ms", acknowledge_interval_ms, 1) / 1000,
+            checked_number("release_timeout_ms", release_timeout_ms, 0) / 1000,
             deserializer,
         )
         self._fetching = FetchSettings(
             node=None,
-            max_bytes=max_bytes,
-            max_wait_ms=max_wait_ms,
+            max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_FETCH_BYTES),
+            max_wait_ms=checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS),
             tag_hashes=tuple(sorted(map(tag_hash, tags or ()))),
             skips_dropped=True,
         )
@@ -369,9 +361,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         If there is no fetched message, wait for messages for up to `timeout_ms` milliseconds (None: without limit). If
         no message arrives before this timeout, return an empty list. Messages of one queue are in order.
         """
-        if max_messages < 1:
-            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
-        return cast("list[Message[Received]]", await self._read(lambda: self._take(max_messages), timeout_ms))
+        most = checked_whole("max_messages", max_messages, 1)
+        return cast("list[Message[Received]]", await self._read(lambda: self._take(most), timeout_ms))
 
     async def getbatches(self, timeout_ms: float | None = None) -> list[GroupBatch]:
         """Return fetched messages as columns: one GroupBatch for each batch of the log, at most 16 of one queue at a
@@ -385,6 +376,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
     async def _read(self, take: Callable[[], list[U]], timeout_ms: float | None) -> list[U]:
         """Finish what was handed out before, if the consumer does so, and return what `take` returns as soon as that is
         not empty. After `timeout_ms` milliseconds (None: without limit) return an empty list."""
+        timeout_ms = checked_timeout(timeout_ms)
         if self._auto and self._handed_out:
             finished, self._handed_out = self._handed_out, []
             self.finish(*finished)
@@ -508,6 +500,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         If the group has more members than queues, a member may stay without queues. Raises the same errors as
         getmany().
         """
+        timeout_ms = checked_timeout(timeout_ms)
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 while True:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_client import NOT_STARTED
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
@@ -169,17 +170,12 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         settings = settings_in(locals(), without=_OWN_SETTINGS)
         if not callable(listener):
             raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
-        if concurrency < 1 or suspend_ms < 0:
-            raise InvalidArgumentError(
-                f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."
-            )
-        if max_attempts < 1 or consume_timeout_ms < 1:
-            raise InvalidArgumentError(
-                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 1."
-            )
+        concurrency = checked_whole("concurrency", concurrency, 1)
+        max_attempts = checked_whole("max_attempts", max_attempts, 1)
+        suspend_ms = checked_whole("suspend_ms", suspend_ms, 0)
         self._consumer = within(self._environment, AsyncGroupConsumer)(*topics, auto_acknowledge=False, **settings)
         self._broadcast = broadcast
-        self._timeout_s = consume_timeout_ms / 1000
+        self._timeout_s = checked_number("consume_timeout_ms", consume_timeout_ms, 1) / 1000
         self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
         spans = client_spans(tracing, client_id)

@@ -9,6 +9,7 @@ import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
+from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import message_id_hash
@@ -189,17 +190,12 @@ def check_settings(
     retry_backoff_ms: float,
 ) -> None:
     """Raise InvalidArgumentError if a setting of a producer is outside its limits."""
-    limits = {
-        "linger_ms": (linger_ms, 0, 60_000),
-        "batch_bytes": (batch_bytes, 1, MAX_BATCH_BYTES),
-        "buffer_bytes": (buffer_bytes, 1, 1 << 40),
-        "delivery_timeout_ms": (delivery_timeout_ms, 1, 86_400_000),
-        "request_timeout_ms": (request_timeout_ms, 1, 86_400_000),
-        "retry_backoff_ms": (retry_backoff_ms, 1, 60_000),
-    }
-    for name, (value, lowest, highest) in limits.items():
-        if not lowest <= value <= highest:
-            raise InvalidArgumentError(f"{name} is {value}: it must be {lowest} to {highest}.")
+    checked_number("linger_ms", linger_ms, 0, 60_000)
+    checked_whole("batch_bytes", batch_bytes, 1, MAX_BATCH_BYTES)
+    checked_whole("buffer_bytes", buffer_bytes, 1, 1 << 40)
+    checked_number("delivery_timeout_ms", delivery_timeout_ms, 1, 86_400_000)
+    checked_number("request_timeout_ms", request_timeout_ms, 1, 86_400_000)
+    checked_number("retry_backoff_ms", retry_backoff_ms, 1, 60_000)
 
 
 def check_retries(retries: int | None) -> None:

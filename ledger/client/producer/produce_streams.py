@@ -47,7 +47,7 @@ class ProduceStreams(Generic[Q, B]):
         """Return each stream after the number of its shard."""
         return [(shard, stream) for (_, shard), stream in self._streams.items()]
 
-    def end_stalled(self, routes: Routes, request_timeout_ms: int) -> None:
+    def end_stalled(self, routes: Routes, request_timeout_ms: float) -> None:
         """Look for streams with a request that has no answer after 1.5 s. For such a stream, ask all nodes for the
         present leader. If another node leads the shard, or if the request timeout has passed, end the stream."""
         for shard, stream in self.all():

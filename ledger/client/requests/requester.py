@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.consumer.consumer import AsyncConsumer
@@ -79,10 +80,8 @@ class AsyncRequester(AsyncLifetime):
     ) -> None:
         self._settings = settings_in(locals(), without=("reply_topic", "max_in_flight"))
         validate_topic_name(reply_topic)
-        if not 1 <= max_in_flight <= MAX_IN_FLIGHT:
-            raise InvalidArgumentError(f"max_in_flight is {max_in_flight}: it must be 1 to {MAX_IN_FLIGHT:,}.")
         self._reply_topic = reply_topic
-        self._max_in_flight = max_in_flight
+        self._max_in_flight = checked_whole("max_in_flight", max_in_flight, 1, MAX_IN_FLIGHT)
         self._rng = rng or random.Random()
         self._producer: AsyncProducer = within(self._environment, AsyncProducer)(**self._settings)
         # The calls that wait, by correlation id.
@@ -152,8 +151,7 @@ class AsyncRequester(AsyncLifetime):
         ResponderFailedError if the handler of the responder failed, BusyError if `max_in_flight` requests wait, and the
         errors of `Producer.send`.
         """
-        if not 0 < timeout_ms <= _MAX_TIMEOUT_MS:
-            raise InvalidArgumentError(f"timeout_ms is {timeout_ms}: it must be more than 0, and at most a day.")
+        timeout_ms = checked_number("timeout_ms", timeout_ms, 1, _MAX_TIMEOUT_MS)
         given = tuple(checked_headers(headers) or ())
         if reserved := [name for name, _ in given if name in RESERVED_HEADERS]:
             raise InvalidArgumentError(f'The requester gives the header "{reserved[0]}" itself: use another name.')

@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ledger.client.checked_numbers import checked_number
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.push_consumer import AsyncPushConsumer, is_async
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import Message, TopicQueue
 from ledger.client.requests.reply_address import REPLY_TOPIC, ReplyAddress, reply_address
-from ledger.errors import InvalidArgumentError, LedgerError
+from ledger.errors import LedgerError
 from ledger.topics import validate_topic_name
 
 log = logging.getLogger("ledgermq.client.responder")
@@ -76,13 +77,11 @@ class AsyncResponder(AsyncLifetime):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=_OWN_SETTINGS)
-        if not handler_timeout_ms > 0:
-            raise InvalidArgumentError(f"handler_timeout_ms is {handler_timeout_ms}: it must be more than 0.")
         self._reply_topics = frozenset([reply_topics] if isinstance(reply_topics, str) else reply_topics)
         for name in self._reply_topics:
             validate_topic_name(name)
         self._handler = handler
-        self._timeout_s = handler_timeout_ms / 1000
+        self._timeout_s = checked_number("handler_timeout_ms", handler_timeout_ms, 1) / 1000
         consumer = within(self._environment, AsyncPushConsumer)
         self._consumer: AsyncPushConsumer = consumer(*topics, listener=self._answer, **settings)
         of_the_producer = {name: value for name, value in settings.items() if name not in _OF_THE_GROUP}

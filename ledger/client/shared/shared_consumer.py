@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.checked_numbers import checked_whole
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -60,7 +61,7 @@ from ledger.shared import (
     MAX_RECEIVED,
     MAX_RECEIVED_BYTES,
     MAX_WAIT_MS,
-    validate_lease,
+    MIN_LEASE_MS,
 )
 from ledger.topics import topic_names
 from ledger.v1 import consumer_group_pb2
@@ -148,16 +149,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     ) -> None:
         servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         validate_group_name(group)
-        validate_lease(lease_ms)
         if start not in ("earliest", "latest"):
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest" or "latest".')
         if order not in (None, "key"):
             raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
-        if not 1 <= prefetch <= MAX_RECEIVED or not 1 <= max_bytes <= MAX_RECEIVED_BYTES:
-            raise InvalidArgumentError(
-                f"prefetch is {prefetch} and max_bytes is {max_bytes}: they must be 1 to {MAX_RECEIVED} and 1 to "
-                f"{MAX_RECEIVED_BYTES}."
-            )
         if where is not None and not 1 <= len(where.strip()) <= MAX_FILTER_CHARACTERS:
             raise InvalidArgumentError(
                 f"A filter has 1 to {MAX_FILTER_CHARACTERS:,} characters, and this has {len(where):,}: shorten it, or "
@@ -168,7 +163,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._names = topic_names(topics)
         self._start_offset = AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST
         self._tag_hashes = tuple(sorted(map(tag_hash, wanted_tags(tags) or ())))
-        self._lease_ms, self._prefetch, self._max_bytes = lease_ms, prefetch, max_bytes
+        self._lease_ms = _checked_lease(lease_ms)
+        self._prefetch = checked_whole("prefetch", prefetch, 1, MAX_RECEIVED)
+        self._max_bytes = checked_whole("max_bytes", max_bytes, 1, MAX_RECEIVED_BYTES)
         self._deserializer, self._check_crcs = deserializer, check_crcs
         client_id = client_id or f"ledgermq-{os.getpid()}"
         self._name = f"{client_id}-{environment.new_producer_id():016x}".replace(" ", "_")
@@ -195,7 +192,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._ahead: deque[SharedMessage[Received]] = deque()
         self._in_hand: SharedMessage[Received] | None = None
         self._finished: list[SharedMessage[Any]] = []
-        self._keeper = LeaseKeeper(self._extend_again, lease_ms)
+        self._keeper = LeaseKeeper(self._extend_again, self._lease_ms)
         self._keeping: asyncio.Task[None] | None = None
         # Calls of listeners. A dict, because a set has no order.
         self._calls: dict[asyncio.Task[None], None] = {}
@@ -309,13 +306,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
         `lease_ms` is how long the messages are leased (None: as the consumer's setting says). The messages of `ack` are
         acknowledged with the same request. Raises ClosedError after `stop_reading`, and other LedgerErrors."""
-        lease_ms = self._lease_ms if lease_ms is None else lease_ms
-        validate_lease(lease_ms)
-        if not 1 <= max_messages <= MAX_RECEIVED or not 0 <= max_wait_ms <= MAX_WAIT_MS:
-            raise InvalidArgumentError(
-                f"max_messages is {max_messages} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_RECEIVED} "
-                f"and 0 to {MAX_WAIT_MS}."
-            )
+        lease_ms = self._lease_ms if lease_ms is None else _checked_lease(lease_ms)
+        max_messages = checked_whole("max_messages", max_messages, 1, MAX_RECEIVED)
+        max_wait_ms = checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS)
         self._check_reading()
         finished = as_list(ack)
         self._keeper.drop(finished)
@@ -349,15 +342,13 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     async def nack(self, messages: SharedMessages, *, delay_ms: int = 0) -> int:
         """Let one or more messages be handed out again, after `delay_ms`. Return how many of them counted, as `ack`
         does. Raises LedgerError."""
-        if not 0 <= delay_ms <= MAX_LEASE_MS:
-            raise InvalidArgumentError(f"delay_ms is {delay_ms}: it must be 0 to {MAX_LEASE_MS} (12 hours).")
+        delay_ms = checked_whole("delay_ms", delay_ms, 0, MAX_LEASE_MS)
         return await self._send(as_list(messages), PUT_OFF, delay_ms)
 
     async def extend(self, messages: SharedMessages, *, lease_ms: int | None = None) -> int:
         """Let the leases of one or more messages end `lease_ms` from now on (None: as the consumer's setting says).
         Return how many of them counted, as `ack` does. Raises LedgerError."""
-        lease_ms = self._lease_ms if lease_ms is None else lease_ms
-        validate_lease(lease_ms)
+        lease_ms = self._lease_ms if lease_ms is None else _checked_lease(lease_ms)
         return await self._extend(as_list(messages), lease_ms)
 
     # -- iteration
@@ -411,12 +402,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
         Raises LedgerError if messages cannot be received, acknowledged or given up: calls that run are then cancelled,
         and their messages are handed out again after their leases."""
-        if not 1 <= concurrency <= MAX_RECEIVED:
-            raise InvalidArgumentError(f"concurrency is {concurrency}: it must be 1 to {MAX_RECEIVED}.")
+        concurrency = checked_whole("concurrency", concurrency, 1, MAX_RECEIVED)
+        retry_delay_ms = checked_whole("retry_delay_ms", retry_delay_ms, 0, MAX_LEASE_MS)
         if not callable(listener):
             raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
-        if type(retry_delay_ms) is not int or not 0 <= retry_delay_ms <= MAX_LEASE_MS:
-            raise InvalidArgumentError(f"retry_delay_ms is {retry_delay_ms!r}: it must be 0 to {MAX_LEASE_MS:,}.")
 
         if self._spans is not None:
             listener = cast(
@@ -762,3 +751,7 @@ def _called_in(threads: ThreadPoolExecutor, listener: SharedListener[Received]) 
         return await asyncio.get_running_loop().run_in_executor(threads, context.run, listener, message)
 
     return called
+
+
+def _checked_lease(lease_ms: int) -> int:
+    return checked_whole("lease_ms", lease_ms, MIN_LEASE_MS, MAX_LEASE_MS)
