@@ -26,17 +26,17 @@ from typing import Any, Generic, Literal, cast
 
 from ledger.cancellation import heed_cancellation
 from ledger.client.checked_numbers import checked_whole
-from ledger.client.connection.cluster_client import ClusterClient, no_topic
+from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
-from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.assigned_queues import prepare_retries
 from ledger.client.group.push_consumer import is_async
 from ledger.client.records import Received
+from ledger.client.shared.group_links import GroupLinks, Membership
 from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.lease_keeper import LeaseKeeper
-from ledger.client.shared.shard_link import Ask, ShardLink
+from ledger.client.shared.receives import SharedReceives
 from ledger.client.shared.shared_message import (
     ACKNOWLEDGE,
     EXTEND,
@@ -45,14 +45,11 @@ from ledger.client.shared.shared_message import (
     MessageLease,
     SentChange,
     SharedMessage,
-    changes_of,
-    leased_messages,
-    with_value,
 )
 from ledger.client.traced_listener import traced_listener
 from ledger.client.tracing import TracerSource, client_spans
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
-from ledger.errors import ClosedError, InvalidArgumentError, LedgerError, UnknownTopicError
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.shared import (
     DEFAULT_LEASE_MS,
@@ -64,16 +61,11 @@ from ledger.shared import (
     MIN_LEASE_MS,
 )
 from ledger.topics import topic_names
-from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledgermq.client.shared_consumer")
 
 SharedStart = Literal["earliest", "latest"]
 
-# Changes of one request.
-_CHANGES_AT_ONCE = 500
-# How much later than its time a shard may answer before the others do not wait for it.
-_LATE_S = 1.0
 # Receives of one consumer that ask brokers at the same time; more of them wait. A node reads no further request of a
 # stream that has 64 requests without an answer, and changes must not wait for receives.
 _RECEIVES_AT_ONCE = 32
@@ -159,14 +151,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 "leave out `where`."
             )
         self._spans = client_spans(tracing, client_id)
-        self._group, self._order, self._where = group, order, where or ""
+        self._group = group
         self._names = topic_names(topics)
-        self._start_offset = AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST
-        self._tag_hashes = tuple(sorted(map(tag_hash, wanted_tags(tags) or ())))
         self._lease_ms = _checked_lease(lease_ms)
         self._prefetch = checked_whole("prefetch", prefetch, 1, MAX_RECEIVED)
-        self._max_bytes = checked_whole("max_bytes", max_bytes, 1, MAX_RECEIVED_BYTES)
-        self._deserializer, self._check_crcs = deserializer, check_crcs
         client_id = client_id or f"ledgermq-{os.getpid()}"
         self._name = f"{client_id}-{environment.new_producer_id():016x}".replace(" ", "_")
         validate_member_name(self._name)
@@ -178,16 +166,24 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             rng=rng or random.Random(),
             environment=environment,
         )
-        # By shard.
-        self._links: dict[int, ShardLink] = {}
-        # The names of the topics that exist, by id.
-        self._topic_names: dict[int, str] = {}
-        self._next_link = 0
-        # Messages that arrived for a receive that wanted no more. The next receive gets them.
-        self._surplus: deque[SharedMessage[bytes]] = deque()
-        self._receives = asyncio.Semaphore(_RECEIVES_AT_ONCE)
-        # Requests of receives that are under way, with their tasks.
-        self._asks: dict[asyncio.Task[None], Ask] = {}
+        membership = Membership(
+            group,
+            self._name,
+            order == "key",
+            AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST,
+            sorted(map(tag_hash, wanted_tags(tags) or ())),
+            where or "",
+        )
+        self._links = GroupLinks(self._client, self._names, membership)
+        self._receives: SharedReceives[Received] = SharedReceives(
+            self._links,
+            lambda messages: self._send(messages, ACKNOWLEDGE),
+            environment.new_producer_id,
+            max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_RECEIVED_BYTES),
+            check_crcs=check_crcs,
+            deserializer=deserializer,
+        )
+        self._may_receive = asyncio.Semaphore(_RECEIVES_AT_ONCE)
         # The iteration: messages that it hands out next, the message in hand, and messages to acknowledge.
         self._ahead: deque[SharedMessage[Received]] = deque()
         self._in_hand: SharedMessage[Received] | None = None
@@ -211,10 +207,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             await prepare_retries(self._client, self._group)
             for name in self._names:
                 await self._client.topic(name)
-            for link in await self._current_links():
+            for link in await self._links.current():
                 await link.open()
         except BaseException:
-            await self._close_links()
+            await self._links.close()
             await self._client.close()
             raise
         self._keeping = asyncio.create_task(self._keeper.run(), name=f"leases of shared group {self._group}")
@@ -242,8 +238,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             raise
 
     async def _end(self, stopper: asyncio.Task[Any] | None, timeout_s: float) -> None:
-        if self._asks:
-            await asyncio.wait(list(self._asks), timeout=_STOP_S)
+        await self._receives.wait_ended(_STOP_S)
         await self._give_back()
         # A listener that stops the consumer does not wait for itself.
         if calls := [call for call in self._calls if call is not stopper]:
@@ -253,17 +248,15 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         if self._keeping is not None:
             self._keeping.cancel()
         await self._give_back()  # what arrived or was finished meanwhile
-        for task in self._asks:
-            task.cancel()
-        await asyncio.gather(*self._asks, return_exceptions=True)
-        await self._close_links()
+        await self._receives.close()
+        await self._links.close()
         await self._client.close()
 
     async def _give_back(self) -> None:
         """Give back the messages that were not handed out, and acknowledge those that the iteration has finished."""
         finished, self._finished = self._finished, []
-        unread: list[SharedMessage[Any]] = [*self._surplus, *self._ahead]
-        self._surplus.clear()
+        unread: list[SharedMessage[Any]] = [*self._receives.surplus, *self._ahead]
+        self._receives.surplus.clear()
         self._ahead.clear()
         with contextlib.suppress(LedgerError):
             await self._send(finished, ACKNOWLEDGE)
@@ -278,8 +271,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         """Hand out no more messages: an iteration ends after the message in hand, and receive() raises ClosedError. The
         program can still acknowledge what it has. See also `ledgermq.stop_on_signal`."""
         self._is_ending = True
-        for ask in self._asks.values():
-            ask.cancel()
+        self._receives.end()
 
     @property
     def closed(self) -> bool:
@@ -312,25 +304,25 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._check_reading()
         finished = as_list(ack)
         self._keeper.drop(finished)
-        if finished and (self._surplus or self._receives.locked()):
+        if finished and (self._receives.surplus or self._may_receive.locked()):
             await self._send(finished, ACKNOWLEDGE)
             finished = []
         begun_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(max_wait_ms / 1000):
-                await self._receives.acquire()
+                await self._may_receive.acquire()
         except TimeoutError:
-            return self._taken(max_messages)
+            return self._receives.taken(max_messages)
         try:
             self._check_reading()
-            if not self._surplus:
+            if not self._receives.surplus:
                 waited_ms = round((asyncio.get_running_loop().time() - begun_s) * 1000)
-                await self._receive(max_messages, lease_ms, max(0, max_wait_ms - waited_ms), finished)
+                await self._receives.fill(max_messages, lease_ms, max(0, max_wait_ms - waited_ms), finished)
             elif finished:
                 await self._send(finished, ACKNOWLEDGE)
-            return self._taken(max_messages)
+            return self._receives.taken(max_messages)
         finally:
-            self._receives.release()
+            self._may_receive.release()
 
     async def ack(self, messages: SharedMessages) -> int:
         """Acknowledge one or more messages, and return when this is committed. Return how many of them counted: a
@@ -485,138 +477,6 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         if self._is_ending:
             raise ClosedError("This consumer was told to stop reading: it hands out no more messages.")
 
-    async def _receive(
-        self, max_messages: int, lease_ms: int, max_wait_ms: int, finished: list[SharedMessage[Any]]
-    ) -> None:
-        """Ask the shards for messages, and put them into the surplus. The first shard is asked alone, and without a
-        wait; if it has none, all are asked."""
-        links = await self._current_links()
-        riding: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
-        for message in finished:
-            riding[message.lease.shard].append(message)
-        self._next_link += 1
-        first = links[self._next_link % len(links)]
-        others = {shard: some for shard, some in riding.items() if shard != first.shard}
-        sent = [asyncio.ensure_future(self._send(some, ACKNOWLEDGE)) for some in others.values()]
-        try:
-            wait_ms = max_wait_ms if len(links) == 1 else 0
-            (begun,) = self._begin([first], max_messages, lease_ms, wait_ms, riding[first.shard])
-            late_s = None if len(links) == 1 else _LATE_S
-            try:
-                # A shard without a leader holds up no other. Its request goes on, as acknowledgements ride on it.
-                await self._first_messages([begun], late_s)
-            except asyncio.CancelledError:
-                self._cancel([begun])
-                raise
-            if not self._surplus and len(links) > 1 and max_wait_ms:
-                tasks = self._begin(links, max_messages, lease_ms, max_wait_ms)
-                try:
-                    await self._first_messages(tasks, max_wait_ms / 1000 + _LATE_S)
-                finally:
-                    self._cancel(tasks)
-                # Those that were cancelled answer soon, and may bring messages.
-                await self._first_messages(tasks, _LATE_S, all_of_them=True)
-        except asyncio.CancelledError:
-            for each in sent:
-                each.cancel()
-            sent.clear()  # no error of an acknowledgement replaces the cancellation
-            raise
-        finally:
-            await asyncio.gather(*sent)
-
-    def _begin(
-        self,
-        links: Sequence[ShardLink],
-        max_messages: int,
-        lease_ms: int,
-        max_wait_ms: int,
-        finished: Sequence[SharedMessage[Any]] = (),
-    ) -> list[asyncio.Task[None]]:
-        """Begin to ask these shards for messages. What they answer goes into the surplus, also if it arrives after the
-        end of the receive."""
-        tasks = []
-        for link in links:
-            wanted = consumer_group_pb2.Receive(
-                max_messages=max_messages,
-                max_bytes=self._max_bytes,
-                lease_ms=lease_ms,
-                max_wait_ms=max_wait_ms,
-                attempt_id=self._client.environment.new_producer_id(),
-            )
-            ask = Ask()
-            if self._is_ending:
-                ask.cancel()
-            task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
-            self._asks[task] = ask
-            task.add_done_callback(self._ended)
-            tasks.append(task)
-        return tasks
-
-    def _cancel(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        for task in tasks:
-            if (ask := self._asks.get(task)) is not None:
-                ask.cancel()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._asks.pop(task, None)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("a receive of shared group %s failed: %s", self._group, error)
-
-    async def _first_messages(
-        self, tasks: Sequence[asyncio.Task[None]], most_s: float | None, *, all_of_them: bool = False
-    ) -> None:
-        """Return when there are messages, when all of these tasks have ended, or after `most_s` seconds. Raises the
-        error of the first task if all have failed. With `all_of_them`, wait for them also if there are messages."""
-        loop = asyncio.get_running_loop()
-        until_s = None if most_s is None else loop.time() + most_s
-        waiting = {task for task in tasks if not task.done()}
-        while waiting and (all_of_them or not self._surplus):
-            left_s = None if until_s is None else until_s - loop.time()
-            if left_s is not None and left_s <= 0:
-                return
-            _, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-        errors = [error for task in tasks if (error := _error_of(task)) is not None]
-        if len(errors) == len(tasks) and not self._surplus:
-            raise errors[0]
-
-    async def _one(
-        self,
-        link: ShardLink,
-        ask: Ask,
-        wanted: consumer_group_pb2.Receive,
-        finished: Sequence[SharedMessage[Any]],
-    ) -> None:
-        changes = list(changes_of((message.lease for message in finished), ACKNOWLEDGE))
-        asked_s = asyncio.get_running_loop().time()
-        received = await link.receive(ask, wanted, changes)
-        for batch in received.batches:
-            name = self._topic_names.get(batch.topic_id)
-            if name is None:
-                continue  # the topic was deleted meanwhile
-            messages = leased_messages(link.shard, name, batch, asked_s, received.ends_s, check_crc=self._check_crcs)
-            self._surplus.extend(messages)
-
-    def _taken(self, max_messages: int) -> list[SharedMessage[Received]]:
-        """Remove and return the next messages whose leases have not ended. If the first of them cannot be deserialized,
-        remove it and raise the error of the deserializer. A later one stays, for the next call."""
-        now_s = asyncio.get_running_loop().time()
-        taken: list[SharedMessage[Received]] = []
-        while self._surplus and len(taken) < max_messages:
-            message = self._surplus.popleft()
-            if message.ends_s <= now_s:
-                continue
-            if self._deserializer is None:
-                taken.append(cast(SharedMessage[Received], message))
-                continue
-            try:
-                taken.append(with_value(message, self._deserializer))
-            except Exception:
-                if not taken:
-                    raise
-                self._surplus.appendleft(message)
-                break
-        return taken
-
     async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:
         """Send changes that end leases to the shards of the messages. Return how many messages they changed."""
         self._keeper.drop(messages)
@@ -634,17 +494,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         by_shard: dict[int, list[MessageLease]] = defaultdict(list)
         for message in messages:
             by_shard[message.lease.shard].append(message.lease)
-        return [self._sent_to(shard, leases, kind, duration_ms) for shard, leases in by_shard.items()]
-
-    async def _sent_to(self, shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
-        link = self._links.get(shard)
-        if link is None:
-            raise InvalidArgumentError("This message was not received by this consumer.")
-        changes = list(changes_of(leases, kind, duration_ms))
-        counts: list[int] = []
-        for first in range(0, len(changes), _CHANGES_AT_ONCE):
-            counts += await link.change(changes[first : first + _CHANGES_AT_ONCE])
-        return [SentChange(shard, change, counted) for change, counted in zip(changes, counts, strict=True)]
+        return [self._links.change(shard, leases, kind, duration_ms) for shard, leases in by_shard.items()]
 
     async def _extend(self, messages: Sequence[SharedMessage[Any]], lease_ms: int) -> int:
         ends_s = extended_end_s(lease_ms, asyncio.get_running_loop().time())
@@ -666,74 +516,6 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
     async def _extend_again(self, messages: Sequence[SharedMessage[Any]]) -> int:
         return await self._extend(messages, self._lease_ms)
-
-    async def _current_links(self) -> list[ShardLink]:
-        """Return the links to all shards that have queues of the topics. Raises UnknownTopicError if none of the topics
-        exists."""
-        topics = self._topics_there() or [await self._first_topic()]
-        self._know(topics)
-        shards = {shard for topic in topics for shard in topic.shards}
-        for shard in sorted(shards):
-            if shard not in self._links:
-                self._links[shard] = ShardLink(self._client, shard, self._opening, self._look_for_topics)
-        return [self._links[shard] for shard in sorted(shards)]
-
-    def _topics_there(self) -> list[RoutedTopic]:
-        """Return the topics of this consumer that exist, as far as its routes know."""
-        known = self._client.routes.table.topics
-        return [known[name] for name in self._names if name in known]
-
-    async def _first_topic(self) -> RoutedTopic:
-        """Ask the leader of shard 0 for a topic that exists. Raises UnknownTopicError."""
-        for name in self._names:
-            with contextlib.suppress(UnknownTopicError):
-                return await self._client.topic(name)
-        raise no_topic(self._names[0])
-
-    def _know(self, topics: Sequence[RoutedTopic]) -> None:
-        """Open other streams if topics were deleted or created again: a stream names topics by their ids."""
-        names = {topic.topic_id: topic.name for topic in topics}
-        if names != self._topic_names:
-            self._topic_names = names
-            for link in self._links.values():
-                link.opening_changed()
-
-    async def _look_for_topics(self) -> None:
-        """Ask the leader of shard 0 which topics exist. In a secured cluster no member has a right on the id of a
-        deleted topic, so the leader of a shard refuses a stream that names it."""
-        with contextlib.suppress(LedgerError):
-            for name in self._names:
-                with contextlib.suppress(UnknownTopicError):
-                    await self._client.topic(name, newest=True)
-        if topics := self._topics_there():
-            self._know(topics)
-
-    def _opening(self, shard: int) -> consumer_group_pb2.ShareOpening:
-        return consumer_group_pb2.ShareOpening(
-            shard=shard,
-            consumer_group=self._group,
-            member=self._name,
-            by_key=self._order == "key",
-            topics=[
-                consumer_group_pb2.SharedTopic(
-                    topic_id=topic_id,
-                    tag_hashes=self._tag_hashes,
-                    start_offset=self._start_offset,
-                    filter=self._where,
-                )
-                for topic_id in self._topic_names
-            ],
-        )
-
-    async def _close_links(self) -> None:
-        await asyncio.gather(*(link.close() for link in self._links.values()))
-
-
-def _error_of(task: asyncio.Task[None]) -> BaseException | None:
-    """Return the error of a task that has ended, or None."""
-    if not task.done():
-        return None
-    return ClosedError("This client was closed: make a new one.") if task.cancelled() else task.exception()
 
 
 def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:

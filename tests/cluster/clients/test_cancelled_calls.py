@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -18,12 +18,13 @@ from cluster.node.embedded import EmbeddedNode
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
 from ledger.client.records import TopicQueue
+from ledger.client.shared.receives import SharedReceives
 from ledger.client.shared.shard_link import ShardLink
 from ledger.client.transactions import producer_transactions
 from ledger.client.transactions.checks import GroupChecks
 from ledger.errors import ClosedError, LedgerError, NoLeaderError
 from ledger.v1 import consumer_group_pb2, consumer_group_pb2_grpc, transaction_pb2_grpc
-from ledgermq import AsyncAdmin, AsyncProducer, AsyncPushConsumer, AsyncRequester, AsyncSharedConsumer, Message
+from ledgermq import AsyncAdmin, AsyncProducer, AsyncPushConsumer, AsyncRequester, Message
 from tests.cluster.waiter import until
 
 pytestmark = pytest.mark.real
@@ -118,10 +119,17 @@ def receive_of_two_shards(*, acknowledge: Any, ask: Any) -> Coroutine[Any, Any, 
     async def links() -> list[Any]:
         return [SimpleNamespace(shard=0), SimpleNamespace(shard=1)]
 
-    consumer: Any = AsyncSharedConsumer("topic", group="group", bootstrap_servers="127.0.0.1:1")
-    consumer._current_links, consumer._send, consumer._one = links, acknowledge, ask
+    receives: Any = SharedReceives(
+        cast(Any, SimpleNamespace(current=links)),
+        acknowledge,
+        lambda: 1,
+        max_bytes=1,
+        check_crcs=True,
+        deserializer=None,
+    )
+    receives._one = ask
     of_shards = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
-    receiving: Coroutine[Any, Any, None] = consumer._receive(1, 30_000, 20_000, of_shards)
+    receiving: Coroutine[Any, Any, None] = receives.fill(1, 30_000, 20_000, of_shards)
     return receiving
 
 

@@ -192,7 +192,7 @@ async def test_a_shared_consumer_goes_on_with_its_other_topics_and_with_one_that
             assert await next_value() == b"from the new topic"
             for topic in ("gone", "kept"):
                 await admin.delete_topic(topic)
-            await until(lambda: not member._topics_there(), "the consumer knows of the deletions")
+            await until(lambda: not member._links._topics_there(), "the consumer knows of the deletions")
             with pytest.raises(UnknownTopicError, match='no topic "gone"'):
                 await member.receive()
 

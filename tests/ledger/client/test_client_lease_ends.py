@@ -171,7 +171,7 @@ class Link:
 def consumer(*counts: int) -> AsyncSharedConsumer[bytes]:
     made = AsyncSharedConsumer[bytes]("orders", group="work", bootstrap_servers="n1:1")
     answers: Any = Link(*counts)
-    made._links[0] = answers
+    made._links._links[0] = answers
     return made
 
 

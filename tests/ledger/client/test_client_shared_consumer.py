@@ -82,18 +82,18 @@ async def test_what_an_iteration_has_finished_is_acknowledged_when_the_consumer_
 
 async def test_a_value_that_cannot_be_deserialized_holds_back_no_other_message() -> None:
     consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1", deserializer=json.loads)
-    consumer._surplus.extend(message(offset, b"?" if offset == 2 else b"%d" % offset) for offset in range(4))
-    assert [each.value for each in consumer._taken(10)] == [0, 1]
+    consumer._receives.surplus.extend(message(offset, b"?" if offset == 2 else b"%d" % offset) for offset in range(4))
+    assert [each.value for each in consumer._receives.taken(10)] == [0, 1]
     with pytest.raises(ValueError, match="Expecting value"):
-        consumer._taken(10)
-    assert [each.value for each in consumer._taken(10)] == [3]
+        consumer._receives.taken(10)
+    assert [each.value for each in consumer._receives.taken(10)] == [3]
 
 
 async def test_messages_whose_lease_has_ended_are_not_handed_out() -> None:
     consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
-    consumer._surplus.extend(message(offset) for offset in range(2))
-    consumer._surplus[0].ends_s = asyncio.get_running_loop().time() - 0.001
-    assert [each.offset for each in consumer._taken(10)] == [1]
+    consumer._receives.surplus.extend(message(offset) for offset in range(2))
+    consumer._receives.surplus[0].ends_s = asyncio.get_running_loop().time() - 0.001
+    assert [each.offset for each in consumer._receives.taken(10)] == [1]
 
 
 async def test_an_iteration_leaves_out_messages_whose_lease_has_ended() -> None:
@@ -120,7 +120,7 @@ async def test_a_lease_that_cannot_be_extended_after_its_end_is_not_extended_aga
     async def sent_to(shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
         return [SentChange(shard, each, int(each.first == 5)) for each in changes_of(leases, kind, duration_ms)]
 
-    consumer._sent_to = sent_to  # type: ignore[method-assign]
+    consumer._links.change = sent_to  # type: ignore[method-assign]
     assert await consumer._extend_again(kept) == 1
     assert [each in consumer._keeper for each in kept] == [False, True, True]
     assert kept[2].ends_s > now_s
@@ -272,7 +272,7 @@ async def test_an_extension_at_one_shard_counts_although_another_shard_has_no_le
             raise UnavailableError("no leader")
         return [SentChange(shard, change, change.size) for change in changes_of(leases, kind, duration_ms)]
 
-    consumer._sent_to = sent_to  # type: ignore[method-assign]
+    consumer._links.change = sent_to  # type: ignore[method-assign]
     with pytest.raises(UnavailableError):
         await consumer._extend([here, there], 30_000)
     assert here.ends_s > before

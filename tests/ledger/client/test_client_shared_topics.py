@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ledger.client.connection.route_table import RoutedTopic
-from ledger.client.shared.shared_consumer import AsyncSharedConsumer
+from ledger.client.shared.group_links import GroupLinks, Membership
 from ledger.errors import LedgerError, PermissionDeniedError, UnknownTopicError
 from ledger.v1.consumer_group_pb2 import ShareOpening, ShareResponse, WantedChange
 
@@ -79,27 +79,26 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Stream]:
     return Stream.made
 
 
-def a_member(cluster: Cluster) -> AsyncSharedConsumer[bytes]:
-    member = AsyncSharedConsumer[bytes]("orders", "returns", group="work", bootstrap_servers="n1:1")
-    member._client = cluster  # type: ignore[assignment]
-    return member
+def links_of_a_member(cluster: Cluster) -> GroupLinks:
+    membership = Membership("work", "member", by_key=False, start_offset=0, tag_hashes=(), where="")
+    return GroupLinks(cast(Any, cluster), ["orders", "returns"], membership)
 
 
-async def changed(member: AsyncSharedConsumer[bytes]) -> list[int]:
-    (link,) = await member._current_links()
+async def changed(links: GroupLinks) -> list[int]:
+    (link,) = await links.current()
     return await link.change([WantedChange()])
 
 
 async def test_a_stream_names_the_topics_that_exist(made: list[Stream]) -> None:
     cluster = Cluster(topics(orders=1, returns=2))
-    member = a_member(cluster)
+    links = links_of_a_member(cluster)
     for _ in range(2):
-        assert await changed(member) == [1]
+        assert await changed(links) == [1]
     cluster.routes.table.topics = topics(returns=2)
-    assert await changed(member) == [1]
+    assert await changed(links) == [1]
     cluster.routes.table.topics = topics(orders=3, returns=2)
     for _ in range(2):
-        assert await changed(member) == [1]
+        assert await changed(links) == [1]
     assert [stream.topics for stream in made] == [{1, 2}, {2}, {2, 3}]
     assert [stream.is_closed for stream in made] == [True, True, False]
 
@@ -107,26 +106,26 @@ async def test_a_stream_names_the_topics_that_exist(made: list[Stream]) -> None:
 async def test_a_member_is_not_refused_because_of_a_topic_that_was_deleted(made: list[Stream]) -> None:
     """Its routes still name the topic. The topic has no name any more, so no user has a right on it."""
     cluster = Cluster(topics(orders=1, returns=2))
-    member = a_member(cluster)
-    await changed(member)
+    links = links_of_a_member(cluster)
+    await changed(links)
     del cluster.there["orders"]
     Stream.refused = {1}
-    assert await changed(member) == [1]
+    assert await changed(links) == [1]
     assert [stream.topics for stream in made] == [{1, 2}, {2}]
 
 
 async def test_a_member_that_has_no_right_is_refused(made: list[Stream]) -> None:
     Stream.refused = {2}
     with pytest.raises(PermissionDeniedError):
-        await changed(a_member(Cluster(topics(orders=1, returns=2))))
+        await changed(links_of_a_member(Cluster(topics(orders=1, returns=2))))
     assert len(made) == 1
 
 
 async def test_without_any_topic_a_receive_says_so_until_one_exists(made: list[Stream]) -> None:
     cluster = Cluster({})
-    member = a_member(cluster)
+    links = links_of_a_member(cluster)
     with pytest.raises(UnknownTopicError, match='no topic "orders"'):
-        await changed(member)
+        await changed(links)
     cluster.there = topics(returns=5)
-    assert await changed(member) == [1]
+    assert await changed(links) == [1]
     assert [stream.topics for stream in made] == [{5}]

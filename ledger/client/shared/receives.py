@@ -1,0 +1,210 @@
+"""The receives of one member of a shared group: it asks the shards, and keeps what arrives until a call takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Generic, cast
+
+from ledger.client.records import Received
+from ledger.client.shared.group_links import GroupLinks
+from ledger.client.shared.shard_link import Ask, ShardLink
+from ledger.client.shared.shared_message import (
+    ACKNOWLEDGE,
+    SharedMessage,
+    changes_of,
+    leased_messages,
+    with_value,
+)
+from ledger.errors import ClosedError
+from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledgermq.client.shared_consumer")
+
+# How much later than its time a shard may answer before the others do not wait for it.
+_LATE_S = 1.0
+
+
+class SharedReceives(Generic[Received]):
+    """`fill` brings messages into the surplus, and `taken` takes them out."""
+
+    def __init__(
+        self,
+        links: GroupLinks,
+        acknowledge: Callable[[Sequence[SharedMessage[Any]]], Awaitable[int]],
+        new_attempt_id: Callable[[], int],
+        *,
+        max_bytes: int,
+        check_crcs: bool,
+        deserializer: Callable[[bytes], Received] | None,
+    ) -> None:
+        """`acknowledge` is called with finished messages that cannot go with a request for messages."""
+        self._links = links
+        self._acknowledge = acknowledge
+        self._new_attempt_id = new_attempt_id
+        self._max_bytes = max_bytes
+        self._check_crcs = check_crcs
+        self._deserializer = deserializer
+        self._next_link = 0
+        # Messages that arrived for a receive that wanted no more. The next receive gets them.
+        self.surplus: deque[SharedMessage[bytes]] = deque()
+        # Requests that are under way, with their tasks.
+        self._asks: dict[asyncio.Task[None], Ask] = {}
+        self._is_over = False
+
+    async def fill(
+        self, max_messages: int, lease_ms: int, max_wait_ms: int, finished: list[SharedMessage[Any]]
+    ) -> None:
+        """Ask the shards for messages, and put them into the surplus. The first shard is asked alone, and without a
+        wait; if it has none, all are asked. The messages of `finished` are acknowledged. Raises LedgerError."""
+        links = await self._links.current()
+        riding: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
+        for message in finished:
+            riding[message.lease.shard].append(message)
+        self._next_link += 1
+        first = links[self._next_link % len(links)]
+        others = {shard: some for shard, some in riding.items() if shard != first.shard}
+        sent = [asyncio.ensure_future(self._acknowledge(some)) for some in others.values()]
+        try:
+            wait_ms = max_wait_ms if len(links) == 1 else 0
+            (begun,) = self._begin([first], max_messages, lease_ms, wait_ms, riding[first.shard])
+            late_s = None if len(links) == 1 else _LATE_S
+            try:
+                # A shard without a leader holds up no other. Its request goes on, as acknowledgements ride on it.
+                await self._first_messages([begun], late_s)
+            except asyncio.CancelledError:
+                self._cancel([begun])
+                raise
+            if not self.surplus and len(links) > 1 and max_wait_ms:
+                tasks = self._begin(links, max_messages, lease_ms, max_wait_ms)
+                try:
+                    await self._first_messages(tasks, max_wait_ms / 1000 + _LATE_S)
+                finally:
+                    self._cancel(tasks)
+                # Those that were cancelled answer soon, and may bring messages.
+                await self._first_messages(tasks, _LATE_S, all_of_them=True)
+        except asyncio.CancelledError:
+            for each in sent:
+                each.cancel()
+            sent.clear()  # no error of an acknowledgement replaces the cancellation
+            raise
+        finally:
+            await asyncio.gather(*sent)
+
+    def taken(self, max_messages: int) -> list[SharedMessage[Received]]:
+        """Remove and return the next messages whose leases have not ended. If the first of them cannot be deserialized,
+        remove it and raise the error of the deserializer. A later one stays, for the next call."""
+        now_s = asyncio.get_running_loop().time()
+        taken: list[SharedMessage[Received]] = []
+        while self.surplus and len(taken) < max_messages:
+            message = self.surplus.popleft()
+            if message.ends_s <= now_s:
+                continue
+            if self._deserializer is None:
+                taken.append(cast(SharedMessage[Received], message))
+                continue
+            try:
+                taken.append(with_value(message, self._deserializer))
+            except Exception:
+                if not taken:
+                    raise
+                self.surplus.appendleft(message)
+                break
+        return taken
+
+    def end(self) -> None:
+        """Take back all requests. What they bring nevertheless goes into the surplus."""
+        self._is_over = True
+        for ask in self._asks.values():
+            ask.cancel()
+
+    async def wait_ended(self, most_s: float) -> None:
+        """Wait up to `most_s` seconds for the answers to the requests that were taken back."""
+        if self._asks:
+            await asyncio.wait(list(self._asks), timeout=most_s)
+
+    async def close(self) -> None:
+        for task in self._asks:
+            task.cancel()
+        await asyncio.gather(*self._asks, return_exceptions=True)
+
+    def _begin(
+        self,
+        links: Sequence[ShardLink],
+        max_messages: int,
+        lease_ms: int,
+        max_wait_ms: int,
+        finished: Sequence[SharedMessage[Any]] = (),
+    ) -> list[asyncio.Task[None]]:
+        """Begin to ask these shards for messages. What they answer goes into the surplus, also if it arrives after the
+        end of the receive."""
+        tasks = []
+        for link in links:
+            wanted = consumer_group_pb2.Receive(
+                max_messages=max_messages,
+                max_bytes=self._max_bytes,
+                lease_ms=lease_ms,
+                max_wait_ms=max_wait_ms,
+                attempt_id=self._new_attempt_id(),
+            )
+            ask = Ask()
+            if self._is_over:
+                ask.cancel()
+            task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
+            self._asks[task] = ask
+            task.add_done_callback(self._ended)
+            tasks.append(task)
+        return tasks
+
+    def _cancel(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            if (ask := self._asks.get(task)) is not None:
+                ask.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._asks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a receive of a shared group failed: %s", error)
+
+    async def _first_messages(
+        self, tasks: Sequence[asyncio.Task[None]], most_s: float | None, *, all_of_them: bool = False
+    ) -> None:
+        """Return when there are messages, when all of these tasks have ended, or after `most_s` seconds. Raises the
+        error of the first task if all have failed. With `all_of_them`, wait for them also if there are messages."""
+        loop = asyncio.get_running_loop()
+        until_s = None if most_s is None else loop.time() + most_s
+        waiting = {task for task in tasks if not task.done()}
+        while waiting and (all_of_them or not self.surplus):
+            left_s = None if until_s is None else until_s - loop.time()
+            if left_s is not None and left_s <= 0:
+                return
+            _, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        errors = [error for task in tasks if (error := _error_of(task)) is not None]
+        if len(errors) == len(tasks) and not self.surplus:
+            raise errors[0]
+
+    async def _one(
+        self,
+        link: ShardLink,
+        ask: Ask,
+        wanted: consumer_group_pb2.Receive,
+        finished: Sequence[SharedMessage[Any]],
+    ) -> None:
+        changes = list(changes_of((message.lease for message in finished), ACKNOWLEDGE))
+        asked_s = asyncio.get_running_loop().time()
+        received = await link.receive(ask, wanted, changes)
+        for batch in received.batches:
+            name = self._links.topic_name(batch.topic_id)
+            if name is None:
+                continue  # the topic was deleted meanwhile
+            messages = leased_messages(link.shard, name, batch, asked_s, received.ends_s, check_crc=self._check_crcs)
+            self.surplus.extend(messages)
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Return the error of a task that has ended, or None."""
+    if not task.done():
+        return None
+    return ClosedError("This client was closed: make a new one.") if task.cancelled() else task.exception()
