@@ -1,4 +1,5 @@
-"""The limits on the number and size of a message's headers (RocketMQ's limits), and on the number of its look-up keys.
+"""The limits of a message: the number and size of its headers (RocketMQ's limits), the number of its look-up keys, and
+its offset.
 
 Clients check a message against the limits before they send it. Leaders check the limits again before they append a
 batch.
@@ -21,6 +22,8 @@ MAX_MESSAGE_ID_BYTES = 256
 RESERVED_HEADER = "%"
 MAX_RESERVED_HEADERS = 16
 MAX_RESERVED_HEADERS_BYTES = 24 * 1024
+# The largest offset of a queue: offsets are stored in 64 bits with a sign.
+MAX_OFFSET = (1 << 63) - 1
 _RESERVED = RESERVED_HEADER.encode()
 
 

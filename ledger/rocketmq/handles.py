@@ -17,6 +17,7 @@ import xxhash
 
 from ledger.client.shared.shared_message import MessageLease
 from ledger.errors import InvalidArgumentError
+from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import TimedHandle
@@ -28,7 +29,6 @@ _VERSION = "r1_"
 _FIELDS = struct.Struct("<QIIIQQQ8xI")
 _CHECK_BYTES = 3
 _LENGTH = len(_VERSION) + -(-(_FIELDS.size + _CHECK_BYTES) * 4 // 3)
-_MAX_OFFSET = (1 << 63) - 1
 # Between the parts of the handle of a message that waits.
 _SEPARATOR = "."
 MAX_RECALL_CHARACTERS = 512
@@ -75,7 +75,7 @@ class ReceiptHandle:
         group_hash, topic, shard, queue, offset, entry, resets, serial = _FIELDS.unpack(fields)
         if group_hash != xxhash.xxh3_64_intdigest(group.encode()) or topic != topic_id:
             raise invalid_handle("the receipt handle belongs to another consumer group or topic")
-        if offset > _MAX_OFFSET:
+        if offset > MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
         return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial)
 

@@ -20,9 +20,9 @@ from ledger.client.shared.shard_link import Ask, ShardLink
 from ledger.client.shared.shared_message import MessageLease
 from ledger.consumer_groups import AT_THE_FIRST
 from ledger.errors import LedgerError
+from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.filters import FrontFilter
 from ledger.rocketmq.gathering import Gathering
-from ledger.state.command_checks import MAX_OFFSET
 from ledger.v1 import consumer_group_pb2
 
 # Receives of one consumer at one shard at the same time. A stream takes 64 requests without an answer.

@@ -13,6 +13,7 @@ from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.consumer.messages import decoded, messages_of
 from ledger.client.records import Message
 from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, from_wire
+from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.calls import ANSWER_MS, Context, FrontCall
 from ledger.rocketmq.client_settings import RECEIVE_BATCH
 from ledger.rocketmq.durations import milliseconds, time_ms
@@ -25,7 +26,6 @@ from ledger.rocketmq.refusals import FrontRefusal, ok
 from ledger.rocketmq.routing import routed_topic
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
-from ledger.state.command_checks import MAX_OFFSET
 from ledger.v1 import broker_pb2, consumer_group_operations_pb2
 
 MAX_PULL_BYTES = 4 << 20

@@ -16,6 +16,7 @@ from ledger.access.rules import Rule, validate_rule, validate_user_name
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
+from ledger.limits import MAX_OFFSET
 from ledger.shared import MAX_LEASE_MS
 from ledger.state.commands import (
     AccessCommand,
@@ -84,8 +85,6 @@ MAX_RULES_OF_A_COMMAND = 1_000
 MAX_RULES_OF_A_TOKEN = 32
 MIN_TOKEN_TTL_MS = 1_000
 MAX_TOKEN_TTL_MS = 30 * 86_400_000
-# Of a queue: the state stores offsets in 64 bits with a sign.
-MAX_OFFSET = (1 << 63) - 1
 # Waiting messages of one command.
 MAX_TIMED_ITEMS = 4_096
 # Half batches or transactions of one command.

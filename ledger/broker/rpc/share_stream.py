@@ -35,9 +35,9 @@ from ledger.consumer_groups import (
     validate_member_name,
 )
 from ledger.errors import GroupConflictError, InvalidArgumentError, LedgerError, to_wire
+from ledger.limits import MAX_OFFSET
 from ledger.shared import MAX_LEASE_MS, MAX_RECEIVED, MAX_RECEIVED_BYTES, MAX_WAIT_MS, validate_lease
 from ledger.state import TopicQueueId
-from ledger.state.command_checks import MAX_OFFSET
 from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.v1 import consumer_group_pb2
 

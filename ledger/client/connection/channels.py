@@ -248,8 +248,8 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
     socket of a node, "unix:/path". Raises InvalidArgumentError if there is no address, or if an address has another
     form."""
     given = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
-    parts = list(given) if isinstance(given, Iterable) else []
-    if not all(isinstance(part, str) for part in parts) or not isinstance(given, Iterable):
+    parts = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(part, str) for part in parts):
         raise InvalidArgumentError(
             f'bootstrap_servers is {bootstrap_servers!r}: give "host:port,host:port", or a list of addresses.'
         )

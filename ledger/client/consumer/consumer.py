@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Literal, Self, SupportsIndex, TypeVar, cast
+from typing import Generic, Literal, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.checked_numbers import checked_timeout, checked_whole
@@ -27,6 +27,7 @@ from ledger.client.consumer.tags import wanted_tags
 from ledger.client.records import Message, QueueOffsets, Received, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
+from ledger.limits import MAX_OFFSET
 from ledger.topics import topic_names
 
 log = logging.getLogger("ledgermq.client.consumer")
@@ -34,7 +35,6 @@ log = logging.getLogger("ledgermq.client.consumer")
 Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")
 
-_MAX_OFFSET = (1 << 63) - 1
 # Consumers that share connections. Each of them always has a fetch under way, and a connection carries 2,000 calls.
 _CONSUMERS_OF_A_LINK = 100
 MAX_FETCH_BYTES = 32 * 1024 * 1024
@@ -239,8 +239,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises
         OffsetTooLowError or OffsetBeyondEndError; with on_dropped="skip" only OffsetBeyondEndError."""
         self._cursor(topic, queue)
-        if not isinstance(offset, SupportsIndex) or not 0 <= (offset := offset.__index__()) <= _MAX_OFFSET:
-            raise InvalidArgumentError(f"Cannot seek to {offset!r}: an offset is a number from 0 to {_MAX_OFFSET}.")
+        offset = checked_whole("offset", offset, 0, MAX_OFFSET)
         self._readers.seek(TopicQueue(topic, queue), offset)
 
     def pause(self, *places: tuple[str, int]) -> None:

@@ -341,7 +341,7 @@ async def test_messages_come_back_in_order(cluster: FakeCluster) -> None:
         assert [message.offset for message in found] == list(range(len(values)))
         assert await reader.getmany(timeout_ms=10) == []
         for wrong in (-1, 1 << 63, 1.5):
-            with pytest.raises(InvalidArgumentError, match="Cannot seek"):
+            with pytest.raises(InvalidArgumentError, match=r"offset is .* a whole number"):
                 await reader.seek("t", 0, cast(int, wrong))
         await reader.seek("t", 0, 2999)
         assert [message.value for message in await reader.getmany()] == [values[-1]]

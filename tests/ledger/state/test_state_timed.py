@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError
+from ledger.limits import MAX_OFFSET
 from ledger.state import CommittedBatch, State, TimedCursor, TimedMessage, Topic, UndeliveredMessages
-from ledger.state.command_checks import MAX_OFFSET, MAX_TIME_MS, MAX_TIMED_ITEMS, check_command
+from ledger.state.command_checks import MAX_TIME_MS, MAX_TIMED_ITEMS, check_command
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AlterTopic,
