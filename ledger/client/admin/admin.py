@@ -126,6 +126,7 @@ class AsyncAdmin(AsyncLifetime):
 
     async def stop(self) -> None:
         """Close the connections of the client. The call is idempotent."""
+        self._client.check_loop()
         if self._client.started:
             await self._client.close()
 

@@ -17,5 +17,6 @@ This package contains, in reading order:
     backoff.py          calculates the wait before a failed request is tried again
     lifetime.py         base classes of the clients: names of arguments, and starting and stopping in `with` blocks
     fetch_shares.py     limits the size of fetches when many consumers of one process fetch
+    own_process.py      refuses a client in a forked process, or in another event loop than its own
     environment.py      the functions with which a client opens connections, reads clocks and makes producer ids
 """

@@ -22,6 +22,7 @@ from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.channels import NodeStub, failure
 from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import Environment
+from ledger.client.connection.own_process import check_loop, check_process
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.errors import (
     ClosedError,
@@ -80,6 +81,7 @@ class ClusterClient:
         self.backoff = Backoff(checked_number("retry_backoff_ms", retry_backoff_ms, 1, 60_000), MAX_BACKOFF_MS, rng)
         self.environment = environment
         self.started = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.link_key = LinkKey(
             tuple(bootstrap_servers), client_id, environment.channel, request_timeout_ms, most_users
         )
@@ -89,6 +91,8 @@ class ClusterClient:
         self._calls: dict[asyncio.Future[Any], None] = {}
 
     async def start(self) -> None:
+        check_process()
+        self._loop = asyncio.get_running_loop()
         make = self.environment.links.shared if self._shares_link else own_link
         self.link = make(self.link_key, Backoff(50, 500, self.backoff.random))
         self.connections, self.routes = self.link.connections, self.link.routes
@@ -98,6 +102,11 @@ class ClusterClient:
             self.refuse_calls()
             raise
         self.started = True
+
+    def check_loop(self) -> None:
+        """Raise ClosedError if the client was started in another event loop."""
+        if self._loop is not None:
+            check_loop(self._loop)
 
     def refuse_calls(self) -> None:
         """Make all later calls raise ClosedError. Calls that have begun continue until `close`."""
@@ -112,6 +121,7 @@ class ClusterClient:
     def check_open(self) -> None:
         if not self.started:
             raise ClosedError("This client is closed: make a new one." if self.closed else NOT_STARTED)
+        self.check_loop()
 
     def node_address(self, node: int) -> str:
         """Return the address at which this client reaches the node with this number. Raises InvalidArgumentError if
@@ -197,6 +207,8 @@ class ClusterClient:
                     return await self.ask(address, send, seconds)
                 finally:
                     watch.cancel()
+        except RequestTimeoutError:
+            raise  # of the request itself
         except TimeoutError:
             silent = f"Node {address} does not answer, and another node leads shard {shard} now."
             raise RequestTimeoutError(silent) from None

@@ -168,6 +168,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
     async def stop(self) -> None:
         """Close the consumer. An iteration that waits for a message ends; every other read that waits raises
         ClosedError."""
+        self._client.check_loop()
         if self._ending is None:
             if not self._client.started:
                 return

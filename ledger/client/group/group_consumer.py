@@ -268,6 +268,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         cancelled, for example by `asyncio.wait_for`, the consumer leaves the group without waiting for messages in
         hand. The call is idempotent.
         """
+        self._client.check_loop()
         if self._stopped is None and not self._client.started:
             return
         self.stop_reading()

@@ -31,6 +31,7 @@ from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_client import NOT_STARTED
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
+from ledger.client.connection.own_process import check_loop
 from ledger.client.group.assigned_queue import QueueRun
 from ledger.client.group.call_watch import Call, CallWatch
 from ledger.client.group.claiming import GroupStart
@@ -231,6 +232,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         consumer cancels running calls and leaves the group without waiting for them."""
         if self._reading is None:
             return
+        check_loop(self._reading.get_loop())
         if self._is_stopping:
             await self._stopped.wait()
             return

@@ -272,6 +272,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """Wait for at most delivery_timeout_ms until every send has a result, then close the producer. A send that has
         no result after delivery_timeout_ms fails. The call is idempotent, also while another call of stop() waits.
         """
+        self._client.check_loop()
         if not self._client.started:
             if self._ending is not None:
                 await asyncio.wait([self._ending])

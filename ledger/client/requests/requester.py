@@ -15,6 +15,7 @@ from pathlib import Path
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
+from ledger.client.connection.own_process import check_loop
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.producer.arguments import GivenHeaders, checked_headers
 from ledger.client.producer.producer import AsyncProducer
@@ -119,6 +120,7 @@ class AsyncRequester(AsyncLifetime):
         """Close the client. Calls that wait for replies raise ClosedError."""
         if self._reading is None:
             return
+        check_loop(self._reading.get_loop())
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(self._reading), name="end of a requester")
         await asyncio.shield(self._ending)  # a caller that gives up does not leave half of it open

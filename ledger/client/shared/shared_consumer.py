@@ -222,6 +222,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
         If the caller is cancelled, for example by `asyncio.wait_for`, running calls are cancelled at once, and the
         consumer is closed all the same. The call is idempotent."""
+        self._client.check_loop()
         if self._ending is not None:
             await asyncio.shield(self._ending)
             return
