@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
-from ledger.retries import attempts, origin
+from ledger.retries import attempts, consumer_group_of, origin
 from ledger.timed import DELIVER_AT, MAX_DELIVERY_MS, WaitingMessages, moment
 
 # What a producer takes as a value. A serializer changes it.
@@ -62,13 +62,19 @@ class Message(NamedTuple, Generic[Received]):
 
         `origin` differs from `id` if the message was moved to a retry topic or to the dead letters.
         """
-        return origin(self.headers) or self.id
+        return (origin(self.headers) if self._was_moved else None) or self.id
 
     @property
     def attempt(self) -> int:
         """The number of times that this message has been delivered to the consumer group, including the present
         delivery. The number of the first delivery is 1."""
-        return attempts(self.headers) + 1
+        return attempts(self.headers) + 1 if self._was_moved else 1
+
+    @property
+    def _was_moved(self) -> bool:
+        """True if a broker wrote the message into a retry topic or the dead letters. In other topics the headers of
+        moved messages are what a producer sent, and say nothing."""
+        return consumer_group_of(self.topic) is not None
 
     @property
     def deliver_at(self) -> datetime | None:
