@@ -123,11 +123,31 @@ def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
             )
 
 
+def _lost_replicas(seen: Observation) -> Iterator[DoctorFinding]:
+    for node, shard in _replicas(seen):
+        if _is_lost(seen, node.node, shard):
+            again = f"{node.node} --address {node.address} --shard {shard.shard} --promote"
+            yield DoctorFinding(
+                "warning",
+                "lost-replica",
+                f"node {node.node} votes in shard {shard.shard}, and has no data of it (a new or wiped directory)",
+                f"ledgermq cluster remove-node {node.node} --shard {shard.shard}; ledgermq cluster add-node {again}",
+            )
+
+
+def _is_lost(seen: Observation, node: int, shard: ShardStatus) -> bool:
+    """Return True if the members of a shard count this node as a voter, and the node itself waits to be one."""
+    members = seen.members.get(shard.shard)
+    votes = members is not None and any(member.node == node and member.voter for member in members.members)
+    return votes and shard.role in ("waiting", "joining")
+
+
 def _behind(seen: Observation) -> Iterator[DoctorFinding]:
+    lost = {(node.node, shard.shard) for node, shard in _replicas(seen) if _is_lost(seen, node.node, shard)}
     answering = {node.node for node in seen.nodes if node.reachable}
     for shard, members in sorted(seen.members.items()):
         for member in members.members:
-            if member.node not in answering:
+            if member.node not in answering or (member.node, shard) in lost:
                 continue
             if not member.caught_up:
                 lag = (
@@ -295,6 +315,7 @@ _RULES: tuple[Callable[[Observation], Iterator[DoctorFinding]], ...] = (
     _refusing_leaders,
     _unreachable,
     _stopped,
+    _lost_replicas,
     _behind,
     _waiting,
     _disks,

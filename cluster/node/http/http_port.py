@@ -34,7 +34,7 @@ from cluster.address import split_address
 from cluster.console.console import Console, is_of_console
 from cluster.node.http.deadline import DEADLINE
 from cluster.node.http.http_rights import HttpRights
-from cluster.node.http.listener import HttpListener
+from cluster.node.http.listener import LINGERING_S, HttpConnection, HttpListener
 from cluster.node.http.segment_routes import SegmentRoutes
 from cluster.node.metrics.exposition import exposition
 from ledger.broker.access.places import Places
@@ -50,8 +50,6 @@ RESPONSE_S = 30.0
 # The length of the first line of a request, and of each header.
 MAX_LINE_BYTES = 8_190
 MAX_HEADERS = 64
-# What a client sends behind a refused request is read for this time, so that the client can read the answer.
-_LINGERING_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,9 @@ class HttpPort:
         self._not_ready = not_ready
         self._no_writes = no_writes
         self._segments = segments
-        app = web.Application(middlewares=[in_time] if rights is None else [in_time, rights.middleware])
+        app = web.Application(
+            middlewares=[handled, in_time] if rights is None else [handled, in_time, rights.middleware]
+        )
         self.app = app
         app.add_routes(
             [
@@ -128,7 +128,7 @@ class HttpPort:
             logger=log,
             shutdown_timeout=1,
             keepalive_timeout=limits.idle_s,
-            lingering_time=_LINGERING_S,
+            lingering_time=LINGERING_S,
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_LINE_BYTES,
             max_headers=MAX_HEADERS,
@@ -175,6 +175,19 @@ class HttpPort:
         if reason := not_ready or no_writes:
             body["reason"] = reason
         return web.json_response(body, status=200 if is_ready else 503)
+
+
+@web.middleware
+async def handled(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Tell the connection while a request is handled: it limits what belongs to no request (listener.py)."""
+    connection = None if request.transport is None else request.transport.get_protocol()
+    if not isinstance(connection, HttpConnection):
+        return await handler(request)
+    connection.request_begins(reads_body=is_of_console(request.path))
+    try:
+        return await handler(request)
+    finally:
+        connection.request_ends()
 
 
 @web.middleware

@@ -2,6 +2,9 @@
 
 A connection counts from the moment when it is accepted, so a host cannot exceed its limit with TLS handshakes that it
 does not finish. A caller beyond a limit gets the status 503, or with TLS only the end of the connection.
+
+A caller can send without end, also after its request was refused. So a connection takes only `MAX_UNHANDLED_BYTES` that
+belong to no request that is being handled. Then it is read no more, and is ended a moment later.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from typing import cast
 
 from ledger.broker.access.places import Places, host_of
 from raft.transport.rare_log import RareLog
@@ -21,6 +25,10 @@ log = logging.getLogger("ledgermq.node.http")
 HANDSHAKE_S = 10.0
 # The kernel ends a connection whose peer takes no byte for this time, also one that this node has closed already.
 UNSENT_MS = 30_000
+# Bytes of a connection that belong to no request which is being handled: heads, and the beginning of a body.
+MAX_UNHANDLED_BYTES = 512 << 10
+# The time in which the client can read the answer to a request that was refused.
+LINGERING_S = 1.0
 _BACKLOG = 128
 # The wait after a failed accept, for example because the process has no free file descriptor.
 _RETRY_S = 0.5
@@ -94,12 +102,16 @@ class HttpListener:
     async def _serve(self, connection: socket.socket, place: _Place) -> None:
         """Return when the protocol has the connection, after the TLS handshake."""
         loop = asyncio.get_running_loop()
-        deadline = HANDSHAKE_S if self._tls is not None else None
-        protocol = _CountedProtocol(self._make_protocol(), place)
+        handshake_s, shutdown_s = (None, None) if self._tls is None else (HANDSHAKE_S, LINGERING_S)
+        protocol = HttpConnection(self._make_protocol(), place)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNSENT_MS)
             await loop.connect_accepted_socket(
-                lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=deadline
+                lambda: protocol,
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=handshake_s,
+                ssl_shutdown_timeout=shutdown_s,
             )
         except OSError:
             pass  # the caller is gone, or its TLS handshake failed
@@ -121,16 +133,27 @@ class _Place:
             give_back()
 
 
-class _CountedProtocol(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Passes all events of a connection on to the protocol `inner`, and gives its place back when it ends."""
 
     def __init__(self, inner: asyncio.Protocol, place: _Place) -> None:
         self.is_connected = False
         self._place = place
         self._inner = inner
+        self._transport: asyncio.Transport | None = None
+        self._unhandled_bytes = 0
+        self._reads_body = False
+
+    def request_begins(self, *, reads_body: bool) -> None:
+        """A request is handled from now on. If it reads a body, what arrives until `request_ends` is not counted."""
+        self._unhandled_bytes, self._reads_body = 0, reads_body
+
+    def request_ends(self) -> None:
+        self._unhandled_bytes, self._reads_body = 0, False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.is_connected = True
+        self._transport = cast("asyncio.Transport", transport)
         self._inner.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -138,7 +161,15 @@ class _CountedProtocol(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
+        if self._unhandled_bytes > MAX_UNHANDLED_BYTES:
+            return  # the connection ends soon
+        if not self._reads_body:
+            self._unhandled_bytes += len(data)
+        if self._unhandled_bytes <= MAX_UNHANDLED_BYTES:
+            self._inner.data_received(data)
+        elif self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(LINGERING_S, self._transport.abort)
 
     def eof_received(self) -> bool | None:
         return self._inner.eof_received()

@@ -16,13 +16,17 @@ def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, set
     """Return the reason why clients should not use a running replica, or "" if the replica is ready. `damage` is a
     sentence about damage that scrub repair is repairing, or ""."""
     number, driver = replica.shard, replica.driver
-    if number != TOPICS_SHARD and replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
-        return ""  # this shard has its replicas on other nodes, so it does not make this node unready
+    has_begun = driver.raft.configuration_index > 0  # then a peer that disowns this node is wrong, not this node
+    disowned = "" if has_begun else transport.disowned
+    if number != TOPICS_SHARD:
+        if disowned:
+            return f"shard {number}: {disowned}, with `--shard {number}`"
+        if replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
+            return ""  # this shard has its replicas on other nodes, so it does not make this node unready
     if reason := not_a_member(number, replica.membership, settings):
         return reason
-    has_begun = driver.raft.configuration_index > 0  # then a peer that disowns this node is wrong, not this node
-    if not has_begun and transport.disowned:
-        return transport.disowned
+    if disowned:
+        return disowned
     if damage:
         return damage
     if driver.failure is not None:

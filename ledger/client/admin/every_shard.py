@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from ledger.client.admin.log_admin import LogAdmin
 from ledger.client.admin.members_admin import Deadline, MembersAdmin, OnProgress
+from ledger.client.admin.placement_admin import PlacementAdmin
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import Doubt, LogCut, LogHold
-from ledger.errors import InvalidArgumentError, NotSuspectError, UnknownTopicError
+from ledger.errors import InvalidArgumentError, NotSuspectError, ShardShortError, UnknownTopicError
 from ledger.topics import TOPICS_SHARD
 
 
@@ -87,10 +88,27 @@ class EveryShard:
         timeout_ms: float,
         on_progress: OnProgress | None,
     ) -> None:
+        """Raises LedgerError. Shard 0 says who the nodes of the cluster are, so a node that serves other shards stays a
+        member of it, unless `force` is given."""
         deadline = Deadline(timeout_ms)
+        if shard == TOPICS_SHARD and not force:
+            await self._check_serves_no_other(node)
         for number in reversed(await self._shards_of(node, shard, deadline)):
             await MembersAdmin(self._client, number).remove(
                 node, force=force, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def _check_serves_no_other(self, node: int) -> None:
+        placement = await PlacementAdmin(self._client).placement()
+        others = [
+            str(shard.shard)
+            for shard in placement.shards
+            if shard.shard != TOPICS_SHARD and any(each.node == node and each.answers for each in shard.replicas)
+        ]
+        if others:
+            raise ShardShortError(
+                f"node {node} serves shards {', '.join(others)}, and would be no node of the cluster any more: leave "
+                "out --shard, so that its replicas move to other nodes first; --force removes it from shard 0 nevertheless"
             )
 
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:

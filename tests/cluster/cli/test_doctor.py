@@ -98,6 +98,13 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
     ),
     (with_node(node_of(2, diverged="index 7")), "warning", "diverged", "node 2, shard 0: index 7", "cluster info"),
     (with_node(node_of(2, suspect=True)), "warning", "suspect", "may have lost entries", "cluster info"),
+    (
+        with_node(node_of(3, role="waiting")),
+        "warning",
+        "lost-replica",
+        "node 3 votes in shard 0, and has no data of it",
+        "cluster remove-node 3 --shard 0; ledgermq cluster add-node 3 --address 127.0.0.1:9873 --shard 0 --promote",
+    ),
     (with_node(node_of(2, rebuilt="it was damaged")), "note", "rebuilt", "it was damaged", "log verify"),
     (
         replace(

@@ -17,7 +17,7 @@ from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import NoSpaceError, PosixDisk
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
-from tests.cluster.scrape import is_ready
+from tests.cluster.scrape import is_ready, reason_not_ready
 from tests.cluster.waiter import eventually
 
 SHARDS = 4
@@ -93,6 +93,24 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: Ma
             return all(each.next_offset == 1 for each in fetched)
 
         await eventually(has_all, "node 2 has what was sent to every shard")
+
+
+async def test_a_node_that_lost_one_shard_is_not_ready(make_fleet: MakeFleet) -> None:
+    """A rolling restart must not go on to the next node: the shard would lose its majority."""
+    fleet = make_fleet(shards=2)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await eventually(lambda: all_lead_in_turn(admin, 2), "every shard is led by whose turn it is")
+    await fleet.stop(3)
+    shutil.rmtree(fleet.data(3) / "shard-1")
+    await fleet.start(3)
+    reason = await reason_not_ready(fleet.http(3), "shard 1: node 3 has another data directory")
+    assert "with `--shard 1`" in reason
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.remove_node(3, shard=1, force=True, timeout_ms=30_000)
+        await admin.add_node(3, fleet.address(3), shard=1, promote=True, timeout_ms=30_000)
+
+    await eventually(lambda: is_ready(fleet.http(3)), "the node has a new replica")
 
 
 async def test_a_node_that_was_removed_from_a_shard_gets_a_new_replica(make_fleet: MakeFleet) -> None:

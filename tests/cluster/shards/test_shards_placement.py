@@ -116,6 +116,18 @@ async def test_what_would_leave_shards_short_is_refused_with_a_list(make_fleet: 
         assert [member.node for member in (await admin.members()).members] == [1, 3]
 
 
+async def test_a_node_that_serves_other_shards_stays_in_shard_0(make_fleet: MakeFleet) -> None:
+    """Otherwise it would vote on, and be no node of the cluster."""
+    fleet = make_fleet(3, shards=2)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await begun(fleet, admin, shards=2)
+        with pytest.raises(ShardShortError, match=r"node 2 serves shards 1, and would be no node of the cluster"):
+            await admin.remove_node(2, shard=0)
+        assert len((await admin.placement()).nodes) == 3
+        await admin.remove_node(2, shard=0, force=True)
+
+
 async def test_a_node_that_was_just_lost_is_removed_without_force(make_fleet: MakeFleet) -> None:
     """The shards are short already, so the removal makes nothing worse. The leader waits until it knows that."""
     fleet = make_fleet(3, shards=2)

@@ -73,6 +73,28 @@ async def test_a_header_that_arrives_byte_by_byte_gets_no_more_time(make_fleet: 
     writer.close()
 
 
+@pytest.mark.parametrize("secured", [False, True])
+async def test_a_request_without_end_ends_its_connection(
+    tmp_path: Path, make_fleet: MakeFleet, secured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.node.http.listener.LINGERING_S", 0.2)
+    fleet = tls_fleet(tmp_path, 1) if secured else make_fleet(1)
+    await fleet.start()
+    try:
+        context = ssl._create_unverified_context() if secured else None
+        host, port = fleet.http(1).split(":")
+        _, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        writer.write(HALF_A_REQUEST)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(10):
+                while True:
+                    writer.write(b"a" * (64 << 10))
+                    await writer.drain()
+        writer.close()
+    finally:
+        await fleet.stop()
+
+
 async def test_a_tls_handshake_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.node.http.listener.HANDSHAKE_S", 0.2)
     fleet = tls_fleet(tmp_path, 1)
