@@ -29,7 +29,8 @@ from raft.transport.node_proof import Proof
 
 MAX_CHAIN_BYTES = 32 << 10
 MAX_CERTIFICATES = 8
-_FLAWS = (
+# What checking and reading a certificate can raise.
+FLAWS = (
     ValueError,
     TypeError,
     VerificationError,
@@ -37,6 +38,7 @@ _FLAWS = (
     UnsupportedAlgorithm,
     x509.ExtensionNotFound,
     x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
 )
 _PSS = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
 
@@ -77,17 +79,34 @@ def proven_uris(ca_pem: bytes, chain_pem: bytes, signature: bytes, content: byte
         return None
     try:
         authorities = x509.load_pem_x509_certificates(ca_pem)
-        first, *others = _signed_chain(x509.load_pem_x509_certificates(chain_pem), authorities)
-        policy = PolicyBuilder().store(Store(authorities)).time(datetime.now(UTC))
-        policy.build_client_verifier().verify(first, others)
-        _check_signature(first.public_key(), signature, content)
-        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except _FLAWS:
+        chain = signed_chain(x509.load_pem_x509_certificates(chain_pem), authorities)
+        check_as_caller(chain, authorities)
+        _check_signature(chain[0].public_key(), signature, content)
+        return uris_of(chain[0])
+    except FLAWS:
         return None
+
+
+def check_as_caller(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> None:
+    """Raise one of FLAWS if the first certificate of a signed chain does not prove a caller at this moment."""
+    policy = PolicyBuilder().store(Store(list(authorities))).time(datetime.now(UTC))
+    policy.build_client_verifier().verify(chain[0], list(chain[1:]))
+
+
+def check_as_receiver(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate], name: str) -> None:
+    """Raise one of FLAWS if the first certificate of a signed chain does not prove a receiver with this DNS name at
+    this moment."""
+    policy = PolicyBuilder().store(Store(list(authorities))).time(datetime.now(UTC))
+    policy.build_server_verifier(x509.DNSName(name)).verify(chain[0], list(chain[1:]))
+
+
+def uris_of(certificate: x509.Certificate) -> list[str]:
+    """Return the URIs among the names of a certificate. Raises one of FLAWS if the certificate has no names."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return names.get_values_for_type(x509.UniformResourceIdentifier)
 
 
-def _signed_chain(
+def signed_chain(
     chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]
 ) -> Sequence[x509.Certificate]:
     """Return the chain up to the first certificate that an authority has signed. Raise InvalidSignature if there is no
@@ -101,9 +120,9 @@ def _signed_chain(
 
 
 def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    if certificate.issuer != authority.subject:
-        return False
     try:
+        if certificate.issuer != authority.subject:
+            return False
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False

@@ -101,12 +101,14 @@ class CertificateWatch:
     """The certificates of a node, always as the files are. A file that became unusable changes nothing: the node goes
     on with what it has, and logs it."""
 
-    def __init__(self, files: CertificateFiles) -> None:
-        """Raises CertificateError."""
+    def __init__(self, files: CertificateFiles, check: Callable[[Certificates], None] | None = None) -> None:
+        """`check` raises CertificateError if the owner of the watch cannot use the certificates. Raises
+        CertificateError."""
         self.files = files
+        self._check = check
         # Called after the files have changed.
         self.on_change: list[Callable[[], None]] = []
-        self._current = read_certificates(files)
+        self._current = self._read()
         self._version = self._file_version()
         self._refused_version: tuple[int, ...] | None = None
 
@@ -119,7 +121,7 @@ class CertificateWatch:
 
     def _reload(self, version: tuple[int, ...]) -> None:
         try:
-            self._current, self._version = read_certificates(self.files), version
+            self._current, self._version = self._read(), version
         except CertificateError as error:
             # A certificate and its key change one after the other, so this may be the moment between.
             self._refused_version = version
@@ -128,6 +130,12 @@ class CertificateWatch:
         log.info("the certificate %s was read again; it ends on %s", self.files.certificate, self._current.expires)
         for callback in self.on_change:
             callback()
+
+    def _read(self) -> Certificates:
+        found = read_certificates(self.files)
+        if self._check is not None:
+            self._check(found)
+        return found
 
     def _file_version(self) -> tuple[int, ...]:
         version: list[int] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cluster.node.security.certificate_proof import CertificateCredentials
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch
+from cluster.node.security.own_certificate import OwnCertificate
 from cluster.node.security.tls import TlsDialer
 from cluster.node.settings import NodeSettings, SettingsError
 from raft.transport.cluster_secret import SecretCredentials, SecretError
@@ -31,7 +32,8 @@ def node_identity(settings: NodeSettings, *, is_reachable: bool = True) -> NodeI
     cluster, node = settings.cluster, settings.node
     try:
         if (files := certificate_files(settings)) is not None:
-            watch = CertificateWatch(files)
+            has_peers = settings.join or settings.peers.keys() != {node}
+            watch = CertificateWatch(files, OwnCertificate(files, cluster, node, has_peers=has_peers).check)
             proofs = NodeProofs(cluster, node, CertificateCredentials(cluster, watch))
             return NodeIdentity(proofs, TlsDialer(cluster, watch, proofs), watch)
         if settings.cluster_secret_file is not None:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
+import ssl
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +35,14 @@ BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 PROFILE_VARIABLE = "LEDGERMQ_PROFILE"
 PROFILE_FILE_VARIABLE = "LEDGERMQ_PROFILE_FILE"
 DEFAULT_PROFILE_FILE = Path("~/.config/ledgermq/profiles.toml")
+
+# The first certificate of a file decides, because gRPC reads the certificates up to the first one that is broken. gRPC
+# also reads OpenSSL's TRUSTED CERTIFICATE, which Python's `ssl` cannot read from memory.
+_CERTIFICATE = re.compile(
+    rb"^-----BEGIN (?P<kind>TRUSTED |X509 |)CERTIFICATE-----.*?^-----END (?P=kind)CERTIFICATE-----",
+    re.DOTALL | re.MULTILINE,
+)
+_PRIVATE_KEY = re.compile(rb"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----")
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -229,8 +239,32 @@ def _checked(settings: Mapping[str, Any], servers: Iterable[str]) -> Security:
     security = replace(security, tls=wants_tls if tls is None else bool(tls))
     for name in ("ca", "client_certificate", "client_key", "password_file"):
         if (path := getattr(security, name)) is not None:
-            read_file(path, name)
+            _check_content(read_file(path, name), name, path)
     return security
+
+
+def _check_content(content: bytes, setting: str, path: Path) -> None:
+    """Raise InvalidArgumentError if a file is not PEM and the setting needs PEM."""
+    if setting in ("ca", "client_certificate") and not _has_certificate(content):
+        what = "the authority's certificate" if setting == "ca" else "the certificate of this client"
+        raise InvalidArgumentError(f"`{setting}`: {path} has no certificate in PEM form: give the file with {what}.")
+    if setting == "client_key" and not _PRIVATE_KEY.search(content):
+        raise InvalidArgumentError(
+            f"`{setting}`: {path} has no private key in PEM form: give the file with the key of `client_certificate`."
+        )
+
+
+def _has_certificate(content: bytes) -> bool:
+    found = _CERTIFICATE.search(content)
+    if found is None:
+        return False
+    if found["kind"] == b"TRUSTED ":
+        return True
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=found[0].decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        return False
+    return True
 
 
 def is_loopback(address: str) -> bool:

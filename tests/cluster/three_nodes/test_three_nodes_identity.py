@@ -13,7 +13,10 @@ import pytest
 from grpc import aio
 
 from cluster.node.node import Node
-from cluster.node.security.node_identity import node_identity
+from cluster.node.security.certificate_proof import CertificateCredentials
+from cluster.node.security.certificates import CertificateWatch
+from cluster.node.security.node_identity import certificate_files, node_identity
+from cluster.node.security.tls import TlsDialer
 from cluster.node.settings import NodeSettings
 from ledger.errors import LedgerError
 from ledger.v1 import operations_pb2
@@ -21,6 +24,8 @@ from ledger.v1.operations_pb2_grpc import OperationsStub
 from ledgermq import AsyncAdmin, AsyncProducer
 from raft.transport.cluster_secret import new_secret
 from raft.transport.control_streams import caller
+from raft.transport.dialing import Dialer
+from raft.transport.node_proof import NodeProofs
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from tests.cluster.fleet import Fleet
 from tests.cluster.secured import PASSWORD, node_files, tls_fleet, write_authority, write_secret
@@ -74,12 +79,21 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @asynccontextmanager
 async def channel_as(settings: NodeSettings, node: int, address: str) -> AsyncIterator[tuple[aio.Channel, Any]]:
     """Open a channel to `node` with the identity that these settings give. Yield the channel and its dialer."""
-    dialer = node_identity(settings).dialer
+    dialer = dialer_of(settings)
     channel = dialer.channel(node, address)
     try:
         yield channel, dialer
     finally:
         await channel.close()
+
+
+def dialer_of(settings: NodeSettings) -> Dialer:
+    """Return the dialer of a node that does not check its own certificate, as a hostile node would not."""
+    if (files := certificate_files(settings)) is None:
+        return node_identity(settings).dialer
+    watch = CertificateWatch(files)
+    proofs = NodeProofs(settings.cluster, settings.node, CertificateCredentials(settings.cluster, watch))
+    return TlsDialer(settings.cluster, watch, proofs)
 
 
 async def test_three_nodes_elect_a_leader_replicate_and_open_topics(fleet: Fleet) -> None:

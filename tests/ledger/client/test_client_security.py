@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from cluster.authority import new_authority
 from ledger.client.connection.security import NONE, Security, security_of
 from ledger.errors import InvalidArgumentError
 from ledgermq import AsyncProducer
 
 HERE = ["127.0.0.1:9871", "localhost:9871", "[::1]:9871"]
 AWAY = ["queue.example.com:9871"]
+AUTHORITY = new_authority("test")
 
 
 def found(options: dict[str, Any], servers: Any = HERE, **environment: str) -> Security:
@@ -22,7 +24,7 @@ def found(options: dict[str, Any], servers: Any = HERE, **environment: str) -> S
 @pytest.fixture
 def profiles(tmp_path: Path) -> Path:
     path = tmp_path / "profiles.toml"
-    (tmp_path / "ca.pem").write_text("a certificate")
+    (tmp_path / "ca.pem").write_bytes(AUTHORITY.pair.certificate)
     path.write_text(
         f'default = "prod"\n[profiles.prod]\nservers = "a:1"\nca = "{tmp_path}/ca.pem"\nuser = "billing"\n'
         'password = "from the profile"\n[profiles.plain]\n'
@@ -85,6 +87,67 @@ def test_a_strange_profile_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_settings_that_do_not_fit_are_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArgumentError, match=why):
         found(options)
+
+
+BROKEN_BLOCK = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"a text\n",
+        b"\x00\xff",
+        AUTHORITY.pair.certificate[:200],
+        AUTHORITY.pair.key,
+        BROKEN_BLOCK,
+        b"\xef\xbb\xbf" + AUTHORITY.pair.certificate,
+    ],
+    ids=["empty", "text", "bytes", "cut off", "a key", "broken", "a byte order mark"],
+)
+def test_a_file_without_a_certificate_is_refused_by_its_setting_and_name(tmp_path: Path, content: bytes) -> None:
+    """Before, gRPC logged twelve lines, and the client said that no node answers."""
+    path = tmp_path / "ca.pem"
+    path.write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=rf"^`ca`: {path} has no certificate in PEM form: give the file"):
+        found({}, LEDGERMQ_CA=str(path))
+    key = tmp_path / "key.pem"
+    key.write_bytes(AUTHORITY.pair.key)
+    with pytest.raises(InvalidArgumentError, match=rf"`client_certificate`: {path} has no certificate in PEM form"):
+        found({"client_certificate": path, "client_key": key})
+
+
+@pytest.mark.parametrize("content", [b"", b"a text\n", AUTHORITY.pair.certificate], ids=["empty", "text", "no key"])
+def test_a_file_without_a_key_is_refused_by_its_setting_and_name(tmp_path: Path, content: bytes) -> None:
+    certificate, key = tmp_path / "alice.pem", tmp_path / "alice.key"
+    certificate.write_bytes(AUTHORITY.user("alice").certificate)
+    key.write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match=rf"`client_key`: {key} has no private key in PEM form"):
+        found({"client_certificate": certificate, "client_key": key})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        AUTHORITY.pair.certificate + new_authority("new").pair.certificate,
+        "# Der Schlüssel\n".encode() + AUTHORITY.pair.certificate.replace(b"\n", b"\r\n"),
+        AUTHORITY.pair.certificate + BROKEN_BLOCK,
+        AUTHORITY.pair.certificate.replace(b"CERTIFICATE", b"TRUSTED CERTIFICATE"),
+    ],
+    ids=["two authorities", "a comment", "a broken one later", "trusted"],
+)
+def test_what_grpc_can_read_is_accepted(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_bytes(content)
+    assert found({"ca": path}).tls
+
+
+def test_the_files_of_a_client_certificate_are_accepted(tmp_path: Path) -> None:
+    pair = AUTHORITY.user("alice")
+    certificate, key = tmp_path / "alice.pem", tmp_path / "alice.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    assert found({"client_certificate": certificate, "client_key": key}).proves
 
 
 def test_nothing_is_proven_over_a_network_without_tls_unless_it_is_said() -> None:
