@@ -30,8 +30,9 @@ NO_HALF = (1 << 64) - 1
 
 # The half batches of one transaction.
 MAX_HALVES = 1_000
-# The half batches that wait in one shard.
+# The half batches that wait in one shard, and those of one topic: who may send to one topic cannot take all.
 MAX_WAITING_HALVES = 100_000
+MAX_WAITING_HALVES_OF_A_TOPIC = 50_000
 # The half batches of all commits of one shard that are being carried out.
 MAX_COMMITTED_HALVES = 100_000
 # How long, and for how many transactions of one shard, the outcome is known.

@@ -578,7 +578,7 @@ class BrokerReplica:
         if half is not None:
             shard = HERE if half.shard == self.shard else half.shard
             joins = None if half.transaction is None else (shard, half.transaction)
-            projected.transactions.prepare(record, len(batch), joins)
+            projected.transactions.prepare(record, half.topic_id, len(batch), joins)
         if settles is not None:
             projected.transactions.admit(record, (settles,))
         if named is not None:

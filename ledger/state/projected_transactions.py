@@ -12,9 +12,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ledger.state.projected_timed import PendingEntry
 from ledger.state.transaction_table import TransactionTable
+
+
+class _AddedHalf(NamedTuple):
+    """A half batch that is being added. `joins` are the decision shard and the transaction that it joins, or None."""
+
+    entry: PendingEntry
+    topic_id: int
+    size: int
+    joins: tuple[int, int] | None
 
 
 class ProjectedTransactions:
@@ -26,10 +36,11 @@ class ProjectedTransactions:
         self._pending: deque[tuple[PendingEntry, tuple[int, ...]]] = deque()
         # The numbers of all pending entries (a dict, because a set has no order).
         self._reserved: dict[int, None] = {}
-        # Half batches that are being added, in the order of their appending, with their bytes, and with the decision
-        # shard and the transaction that they join.
-        self._adding: deque[tuple[PendingEntry, int, tuple[int, int] | None]] = deque()
+        # Half batches that are being added, in the order of their appending.
+        self._adding: deque[_AddedHalf] = deque()
         self._adding_bytes = 0
+        # How many half batches of `_adding` there are for a topic.
+        self._adding_of_topic: Counter[int] = Counter()
         # How many half batches of `_adding` join a transaction.
         self._joining: Counter[tuple[int, int]] = Counter()
 
@@ -47,6 +58,10 @@ class ProjectedTransactions:
         """Return True if the half batch waits, and no entry on its way settles it."""
         return number in self._table.waiting and number not in self._reserved
 
+    def waiting_of(self, topic_id: int) -> int:
+        """Return how many half batches for this topic wait, with those that are being added."""
+        return self._table.waiting_of(topic_id) + self._adding_of_topic[topic_id]
+
     def count_of(self, transaction: int, shard: int) -> int:
         """Return how many half batches wait for this transaction of `shard`, with those that are being added."""
         return self._table.count_of(transaction, shard) + self._joining[shard, transaction]
@@ -57,11 +72,12 @@ class ProjectedTransactions:
         self._pending.append((entry, tuple(numbers)))
         self._reserved.update(dict.fromkeys(numbers))
 
-    def prepare(self, entry: PendingEntry, size: int, joins: tuple[int, int] | None = None) -> None:
-        """Count a half batch of `size` bytes that is being added. `joins` are the decision shard and the number of the
-        transaction that it joins; None: it begins one. Call it like `admit`."""
-        self._adding.append((entry, size, joins))
+    def prepare(self, entry: PendingEntry, topic_id: int, size: int, joins: tuple[int, int] | None = None) -> None:
+        """Count a half batch of `size` bytes for this topic that is being added. `joins` are the decision shard and the
+        number of the transaction that it joins; None: it begins one. Call it like `admit`."""
+        self._adding.append(_AddedHalf(entry, topic_id, size, joins))
         self._adding_bytes += size
+        self._adding_of_topic[topic_id] += 1
         if joins is not None:
             self._joining[joins] += 1
 
@@ -70,9 +86,12 @@ class ProjectedTransactions:
         while self._pending and 0 < self._pending[0][0].index <= applied:
             for number in self._pending.popleft()[1]:
                 self._reserved.pop(number, None)
-        while self._adding and 0 < self._adding[0][0].index <= applied:
-            _, size, joins = self._adding.popleft()
+        while self._adding and 0 < self._adding[0].entry.index <= applied:
+            _, topic_id, size, joins = self._adding.popleft()
             self._adding_bytes -= size
+            self._adding_of_topic[topic_id] -= 1
+            if not self._adding_of_topic[topic_id]:
+                del self._adding_of_topic[topic_id]
             if joins is not None:
                 self._joining[joins] -= 1
                 if not self._joining[joins]:

@@ -13,7 +13,7 @@ time.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -92,8 +92,9 @@ class TransactionTable:
         self.names_in: dict[int, dict[tuple[int, int], None]] = {}
         # Transaction -> its outcome, in the order of the decisions.
         self.outcomes: OrderedDict[int, EndedTransaction] = OrderedDict()
-        # The bytes of `waiting`.
+        # The bytes of `waiting`, and by topic id how many half batches it has. Never 0.
         self.waiting_bytes = 0
+        self._of_topic = Counter[int]()
 
     def is_open(self, transaction: int) -> bool:
         """Return True if the transaction of this shard has begun and is not decided."""
@@ -108,6 +109,10 @@ class TransactionTable:
     def names_count(self) -> int:
         """The number of half batches of commits that are being carried out."""
         return sum(map(len, self.names_in.values()))
+
+    def waiting_of(self, topic_id: int) -> int:
+        """Return how many half batches for this topic wait."""
+        return self._of_topic[topic_id]
 
     def count_of(self, transaction: int, shard: int = HERE) -> int:
         """Return how many half batches wait here for this transaction of `shard`."""
@@ -133,6 +138,7 @@ class TransactionTable:
             self.joined[half.number] = None
             self._of_transaction.setdefault((half.shard, half.transaction), {})[half.number] = None
         self.waiting_bytes += half.size
+        self._of_topic[half.topic_id] += 1
 
     def move(self, number: int, place: int) -> None:
         """Note the place of a copy. A half batch that does not wait any more stays settled."""
@@ -264,6 +270,9 @@ class TransactionTable:
         if not half.begins:
             self._leave(half)
         self.waiting_bytes -= half.size
+        self._of_topic[half.topic_id] -= 1
+        if not self._of_topic[half.topic_id]:
+            del self._of_topic[half.topic_id]
         return half
 
     def _leave(self, half: HalfBatch) -> None:

@@ -10,7 +10,8 @@
     its transaction is of a shard that this node knows not    BusyError
     its transaction of this shard is not open                 TransactionEndedError, UnknownTransactionError
     its transaction has MAX_HALVES half batches here          InvalidArgumentError
-    too many half batches, or bytes of them, wait             BusyError
+    too many half batches, of all topics or of this, wait     BusyError
+    too many bytes of half batches wait                       BusyError
 
 All rules but the first count only for a batch that would be appended. A batch that was committed earlier gets its
 earlier result again.
@@ -32,7 +33,7 @@ from ledger.state import Projected, State, Topic
 from ledger.state.shard_table import MAX_SHARDS, ShardTable
 from ledger.state.transaction_table import HERE
 from ledger.topics import is_system_topic
-from ledger.transactions import HALF_TOPIC, MAX_HALVES, MAX_WAITING_HALVES
+from ledger.transactions import HALF_TOPIC, MAX_HALVES, MAX_WAITING_HALVES, MAX_WAITING_HALVES_OF_A_TOPIC
 
 
 def check_half_topic(topic: Topic | None) -> None:
@@ -82,6 +83,11 @@ def check_half(
         raise BusyError(
             f"{waiting.waiting} half batches wait in this shard, which is the limit: end transactions "
             "(`ledgermq transaction list`), or send again later"
+        )
+    if waiting.waiting_of(half.topic_id) >= MAX_WAITING_HALVES_OF_A_TOPIC:
+        raise BusyError(
+            f"{waiting.waiting_of(half.topic_id)} half batches of topic {here.name!r} wait in this shard, which is the "
+            "limit for one topic: end transactions (`ledgermq transaction list`), or send again later"
         )
     if waiting.waiting_bytes >= room.limit_bytes > 0:
         raise BusyError(

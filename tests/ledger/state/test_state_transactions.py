@@ -328,7 +328,7 @@ def test_half_batches_on_their_way_count() -> None:
     shard.half()
     projected = ProjectedTransactions(shard.state.transactions)
     entry = Entry(7)
-    projected.prepare(entry, 300)
+    projected.prepare(entry, 1, 300)
     assert (projected.waiting, projected.waiting_bytes) == (2, 500)
     projected.settle(7)
     assert (projected.waiting, projected.waiting_bytes) == (1, 200)

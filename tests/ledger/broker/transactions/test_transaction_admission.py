@@ -18,7 +18,7 @@ from ledger.errors import (
     UnknownTopicError,
     UnknownTransactionError,
 )
-from ledger.state.commands import AddShard, RollBackHalves
+from ledger.state.commands import AddShard, CreateTopic, RollBackHalves
 from ledger.state.transaction_table import HERE
 from store.directory.vote_file import INCARNATION_BYTES
 from tests.ledger.broker.timed.leader import WAITING
@@ -97,6 +97,29 @@ async def test_the_bytes_of_half_batches_are_limited() -> None:
     leader.replica.produce(half_batch(b"x", COLUMN, 90))
     with pytest.raises(BusyError, match="bytes of half batches wait"):
         leader.replica.produce(half_batch(b"x", COLUMN, 91))
+
+
+async def test_one_topic_leaves_room_for_the_half_batches_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with the right to publish to one topic cannot stop the transactions of all others."""
+    monkeypatch.setattr("ledger.broker.produce.transaction_admission.MAX_WAITING_HALVES_OF_A_TOPIC", 2)
+    monkeypatch.setattr("ledger.broker.produce.transaction_admission.MAX_WAITING_HALVES", 3)
+    leader = HalfLeader()
+    leader.append(CreateTopic("returns", 1))
+    other = leader.replica.state.topics.named("returns")
+    assert other is not None
+    first = leader.half()
+    leader.replica.produce(half_batch(b"on its way", COLUMN, 90))
+    full = "2 half batches of topic 'orders' wait in this shard, which is the limit for one topic"
+    for producer in (91, 92):
+        with pytest.raises(BusyError, match=full):
+            leader.replica.produce(half_batch(b"one more", COLUMN, producer))
+        leader.commit()
+    leader.replica.produce(half_batch(b"of another topic", replace(COLUMN, topic_id=other.topic_id), 93))
+    with pytest.raises(BusyError, match="3 half batches wait in this shard, which is the limit"):
+        leader.replica.produce(half_batch(b"one more", replace(COLUMN, topic_id=other.topic_id), 94))
+    leader.commit()
+    leader.append(RollBackHalves((first,)))
+    leader.replica.produce(half_batch(b"room again", COLUMN, 95))
 
 
 async def test_only_the_topic_of_half_batches_has_half_batches() -> None:
