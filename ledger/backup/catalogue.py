@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Iterable
 
-from ledger.backup.errors import BackupError
+from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.manifest import Manifest, backup_of, decode_manifest, manifest_name
 from ledger.backup.progress import UNFINISHED
 from ledger.backup.targets.target import BackupTarget
+
+log = logging.getLogger("ledgermq.backup")
 
 _SHARDS = "shards/"
 
 
 def backups_in(target: BackupTarget) -> list[str]:
-    """Return the names of the whole backups, the oldest first. Raises BackupError."""
+    """Return the names of the backups that have a manifest, the oldest first. Raises BackupError."""
     return sorted(name for each in target.list("manifests/") if (name := backup_of(each.name)) is not None)
 
 
 def load_manifest(target: BackupTarget, backup: str) -> Manifest:
-    """Return the manifest of a backup. Raises BackupError."""
+    """Return the manifest of a backup. Raises BackupError, and DamagedBackupError if the manifest is damaged."""
     name = manifest_name(backup)
     content = target.get(name)
     if content is None:
@@ -31,27 +34,70 @@ def load_manifest(target: BackupTarget, backup: str) -> Manifest:
     return manifest
 
 
+def newest_backup(target: BackupTarget) -> str:
+    """Return the name of the newest backup. Its manifest may be damaged. Raises BackupError if there is no backup."""
+    known = backups_in(target)
+    if not known:
+        raise BackupError(f"{target.title} has no whole backup: make one with `ledgermq backup create`")
+    return known[-1]
+
+
 def chosen_manifest(target: BackupTarget, backup: str | None) -> Manifest:
-    """Return the manifest of this backup, or of the newest one. Raises BackupError."""
-    if backup is None:
-        known = backups_in(target)
-        if not known:
-            raise BackupError(f"{target.title} has no whole backup: make one with `ledgermq backup create`")
-        backup = known[-1]
-    return load_manifest(target, backup)
+    """Return the manifest of this backup, or of the newest one. Raises BackupError. If the manifest of the newest
+    backup is damaged, the user decides whether an older backup is good enough."""
+    try:
+        return load_manifest(target, backup or newest_backup(target))
+    except DamagedBackupError as damage:
+        others, _ = manifests_in(target, backups_in(target))
+        hint = f"choose another one, for example {others[-1].name}" if others else "there is no other whole one"
+        raise DamagedBackupError(f"{damage}, so its backup cannot be used: {hint}") from damage
+
+
+def manifests_in(target: BackupTarget, backups: Iterable[str]) -> tuple[list[Manifest], dict[str, str]]:
+    """Return the whole manifests of these backups in order, and what is wrong with each damaged one, by the name of
+    its backup. Raises BackupError."""
+    whole, damaged = [], {}
+    for name in backups:
+        try:
+            whole.append(load_manifest(target, name))
+        except DamagedBackupError as damage:
+            damaged[name] = str(damage)
+    return whole, damaged
+
+
+def last_whole_manifest(target: BackupTarget) -> Manifest | None:
+    """Return the newest manifest that is whole, or None. Log a warning for each newer one. Raises BackupError."""
+    for name in reversed(backups_in(target)):
+        try:
+            return load_manifest(target, name)
+        except DamagedBackupError as damage:
+            log.warning("%s. What only this backup has is copied again. %s.", damage, _way_out(target, name))
+    return None
 
 
 def prune(target: BackupTarget, keep: int) -> tuple[list[str], int]:
     """Remove all backups but the newest `keep` ones, and all objects that no backup uses. Return the names of the
-    removed backups and the number of freed bytes. The caller holds the lock of the target. Raises BackupError."""
+    removed backups and the number of freed bytes. The caller holds the lock of the target. Raises BackupError, and
+    removes nothing, if the manifest of a backup that is kept is damaged: any object may belong to this backup."""
     known = backups_in(target)
     removed = known[: max(0, len(known) - keep)]
-    kept = [load_manifest(target, name) for name in known[len(removed) :]]
+    kept, damaged = manifests_in(target, known[len(removed) :])
+    if damaged:
+        raise DamagedBackupError(
+            f"{'; '.join(damaged.values())}. Nothing was removed, because a damaged manifest does not tell which files "
+            f"its backup needs. {_way_out(target, *damaged)}, then prune again"
+        )
     # An unfinished backup may use pieces that no manifest names. Without it, the next backup copies them again.
     target.delete(UNFINISHED)
     for name in removed:
         target.delete(manifest_name(name))
     return removed, _remove_unused(target, set().union(*(each.objects() for each in kept)))
+
+
+def _way_out(target: BackupTarget, *damaged: str) -> str:
+    """Return what to do about the damaged manifests of these backups: a sentence without its full stop."""
+    files = " and ".join(f"{target.title}/{manifest_name(name)}" for name in damaged)
+    return f"Put the manifest back from a copy of the target, or give up the backup: remove {files}"
 
 
 def _remove_unused(target: BackupTarget, used: Collection[str]) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ledger.backup.catalogue import backups_in, load_manifest
+from ledger.backup.catalogue import last_whole_manifest
 from ledger.backup.errors import BackupError
 from ledger.backup.hold import BackupHold, LogHolder
 from ledger.backup.manifest import Manifest, ShardBackup, encode_manifest, manifest_name
@@ -142,12 +142,10 @@ class _Backup:
             hold.release()
 
     def _last_backup(self, cluster: str) -> Manifest | None:
-        """Return the newest backup, or None if there is none. Raises BackupError if it is of another cluster."""
-        known = backups_in(self._target)
-        if not known:
-            return None
-        manifest = load_manifest(self._target, known[-1])
-        if manifest.cluster != cluster:
+        """Return the newest backup whose manifest is whole, or None if there is none. Raises BackupError if it is of
+        another cluster."""
+        manifest = last_whole_manifest(self._target)
+        if manifest is not None and manifest.cluster != cluster:
             raise BackupError(
                 f"{self._target.title} has backups of cluster {manifest.cluster!r}, not of {cluster!r}: choose another "
                 "target"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ledger.backup.errors import DamagedBackupError
+from ledger.backup.errors import BackupError, DamagedBackupError
 from store import LogTail
 from store.log.tail import EMPTY
 
@@ -162,12 +162,13 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(content: bytes, name: str) -> Manifest:
-    """Return the manifest in the object `name`. Raises DamagedBackupError."""
+    """Return the manifest in the object `name`. Raises DamagedBackupError, and BackupError if a later version wrote
+    the manifest."""
     try:
         found = json.loads(content)
         fields, digest = found["manifest"], found["sha256"]
-        if fields["format"] != FORMAT:
-            raise DamagedBackupError(
+        if fields["format"] > FORMAT:
+            raise BackupError(
                 f"{name} has format {fields['format']}, and this program knows format {FORMAT}: use the version of "
                 f"ledgermq that made the backup ({fields.get('version')})"
             )
@@ -175,7 +176,7 @@ def decode_manifest(content: bytes, name: str) -> Manifest:
             raise ValueError("its SHA-256 differs from the one that is stored in it")
         return _manifest(fields)
     except (ValueError, TypeError, KeyError) as error:
-        raise DamagedBackupError(f"{name} is no whole manifest ({error!r}): use another backup") from error
+        raise DamagedBackupError(f"{name} is no whole manifest ({error!r})") from error
 
 
 def encode_shards(shards: Mapping[int, ShardBackup]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 
+from ledger.backup.errors import DamagedBackupError
 from ledger.backup.manifest import ShardBackup, decode_shard, encode_shards
 from ledger.backup.targets.target import BackupTarget
 
@@ -29,15 +30,15 @@ class Progress:
     def load(self) -> bool:
         """Read what an unfinished backup of this cluster has copied. Return False if there is none. A file that is
         damaged counts as none."""
-        content = self._target.get(UNFINISHED)
-        if content is None:
-            return False
         try:
+            content = self._target.get(UNFINISHED)
+            if content is None:
+                return False
             found = json.loads(content)
             if found["cluster"] != self._cluster or found["sha256"] != _digest(found["shards"]):
                 return False
             self.shards = {shard["shard"]: decode_shard(shard) for shard in found["shards"]}
-        except (ValueError, TypeError, KeyError):
+        except (DamagedBackupError, ValueError, TypeError, KeyError):
             return False
         return True
 

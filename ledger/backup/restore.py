@@ -5,16 +5,20 @@
     DIRECTORY/cluster.secret  the new cluster secret
 
 The new cluster has another name, and its data directories have new incarnations. So nodes of the old and of the new
-cluster never take each other for members. Each directory is as after an orderly stop. The directories appear
-under their names when all of them are complete.
+cluster never take each other for members. Each directory is as after an orderly stop.
+
+Everything is written into DIRECTORY/partial, and moved to its place when all of it is complete. A restore that fails
+removes this directory. If the process is killed, the next restore removes it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +39,11 @@ _REPLICAS = 3
 # Shard 0 gets at most as many voters. Start further nodes with `join = true`.
 MAX_NODES = 5
 _SECRET = "cluster.secret"
+_PARTIAL = "partial"
+# The file in `partial` that a running restore has locked.
+_LOCK = "lock"
+# What a restore makes in `partial`.
+_OWN = re.compile(rf"node-[0-9]+|{re.escape(_SECRET)}|{_LOCK}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +81,12 @@ def restore_backup(
 ) -> list[RestoredShard]:
     """Write the data directories. Raises BackupError, and DamagedBackupError if the backup is damaged."""
     _check(manifest, settings)
-    partial = settings.directory / "partial"
     try:
-        settings.directory.mkdir(parents=True, exist_ok=True)
-        restored = _Restoration(target, manifest, settings, partial, on_read, now_ms()).run()
-        _write_secret(settings.directory / _SECRET)
-        for node in settings.nodes:
-            (partial / f"node-{node}").rename(settings.directory / f"node-{node}")
-        partial.rmdir()
+        with _partial(settings.directory) as partial:
+            restored = _Restoration(target, manifest, settings, partial, on_read, now_ms()).run()
+            _write_secret(partial / _SECRET)
+            for name in (*(f"node-{node}" for node in settings.nodes), _SECRET):
+                (partial / name).rename(settings.directory / name)
     except (OSError, StoreError) as error:
         raise BackupError(f"the data directories cannot be written: {error}") from error
     return restored
@@ -93,14 +100,48 @@ def _check(manifest: Manifest, settings: RestoreSettings) -> None:
             f"the new cluster cannot have the name {manifest.cluster!r} of the old one, whose nodes could then connect "
             "to it: choose another name"
         )
-    if settings.directory.exists() and any(settings.directory.iterdir()):
-        raise BackupError(f"{settings.directory} is not empty: name a directory that is empty or does not exist")
+    _check_is_free(settings.directory)
     if manifest.shard(TOPICS_SHARD) is None:
         raise DamagedBackupError(f"backup {manifest.name} has no shard 0")
     if settings.until_ms is not None and settings.until_ms > manifest.taken_ms:
         raise BackupError(
             f"backup {manifest.name} ends before this time: choose a later backup, or leave the time out for its end"
         )
+
+
+def _check_is_free(directory: Path) -> None:
+    """Raise BackupError if the directory has anything but what a restore left that was killed."""
+    if not directory.exists():
+        return
+    partial = directory / _PARTIAL
+    is_ours = partial.is_dir() and not partial.is_symlink()
+    others = [path for path in directory.iterdir() if path != partial or not is_ours]
+    if is_ours:
+        others += [path for path in partial.iterdir() if not _OWN.fullmatch(path.name)]
+    if others:
+        raise BackupError(
+            f"{directory} is not empty, it has {min(others).relative_to(directory)}: name a directory that is empty or "
+            "does not exist"
+        )
+
+
+@contextmanager
+def _partial(directory: Path) -> Iterator[Path]:
+    """Make and lock an empty directory for a restore into `directory`. Remove it at the end, with what is still in it.
+    Raises OSError, StoreError if another restore runs there, and BackupError."""
+    disk, partial = PosixDisk(), directory / _PARTIAL
+    directory.mkdir(parents=True, exist_ok=True)
+    disk.make_directory(partial)
+    with ExitStack() as stack:
+        stack.callback(disk.lock(partial / _LOCK).release)
+        _check_is_free(directory)  # another restore may have ended meanwhile
+        for path in partial.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != _LOCK:
+                path.unlink()
+        stack.callback(shutil.rmtree, partial, ignore_errors=True)
+        yield partial
 
 
 class _Restoration:

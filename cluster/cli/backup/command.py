@@ -19,7 +19,7 @@ from cluster.cli.metrics_file import metrics_file_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import data_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
-from ledger.backup.catalogue import backups_in, chosen_manifest, load_manifest
+from ledger.backup.catalogue import backups_in, load_manifest, manifests_in, newest_backup
 from ledger.backup.catalogue import prune as prune_backups
 from ledger.backup.check import flaws_of
 from ledger.backup.create import DEFAULT_RATE, BackupSettings, CopyState, create_backup
@@ -115,19 +115,22 @@ def _made(target: str, key_file: Path | None, max_rate: int, bootstrap: str, beg
 @key_file_option
 @format_option
 def list_backups(target: str, key_file: Path | None, output: str) -> None:
-    """List the whole backups in TARGET, the oldest first.
+    """List the backups in TARGET, the oldest first.
 
     All messages that were acknowledged before the time in the column TAKEN are in the backup.
     """
     opened = open_target(target, key_file)
-    manifests = [load_manifest(opened, name) for name in backups_in(opened)]
+    manifests, damaged = manifests_in(opened, backups_in(opened))
+    for flaw in damaged.values():
+        say(f"Warning: {flaw}. The backup cannot be used.")
     if output == "json":
-        print_json({"backups": [_fields(each) for each in manifests]})
+        told = [{"name": name, "flaw": flaw} for name, flaw in damaged.items()]
+        print_json({"backups": [_fields(each) for each in manifests], "damaged": told})
         return
-    if not manifests:
+    if not manifests and not damaged:
         say(f"{opened.title} has no whole backup: make one with `ledgermq backup create {target}`.")
         return
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             each.name,
             each.cluster,
@@ -139,6 +142,8 @@ def list_backups(target: str, key_file: Path | None, output: str) -> None:
         )
         for each in manifests
     ]
+    rows += [(name, "damaged", None, None, None, None, None) for name in damaged]
+    rows.sort(key=lambda row: str(row[0]))
     print_table(("BACKUP", "CLUSTER", "TAKEN", "SHARDS", "ENTRIES", "MB", "COPIED MB"), rows)
 
 
@@ -159,10 +164,11 @@ def check(target: str, name: str | None, quick: bool, key_file: Path | None, out
             1  damaged: an object is missing, or has other bytes
     """
     opened = open_target(target, key_file)
+    name = name or newest_backup(opened)
     try:
-        manifest = chosen_manifest(opened, name)
+        manifest = load_manifest(opened, name)
     except DamagedBackupError as damage:
-        return _told(name or "", [str(damage)], None, output)
+        return _told(name, [str(damage)], None, output)
     with BytesProgress("check", manifest.bytes) as progress:
         flaws = list(flaws_of(opened, manifest, progress.add))
         if not flaws and not quick:
@@ -203,7 +209,10 @@ def _told(name: str, flaws: list[str], manifest: Manifest | None, output: str) -
 )
 @format_option
 def prune(target: str, key_file: Path | None, keep: int, output: str) -> None:
-    """Remove old backups, and the files that no backup uses any more."""
+    """Remove old backups, and the files that no backup uses any more.
+
+    If the manifest of a backup that is kept is damaged, nothing is removed.
+    """
     opened = open_target(target, key_file)
     with opened.lock():
         removed, freed = prune_backups(opened, keep)

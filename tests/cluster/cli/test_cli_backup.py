@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ledger.backup.manifest import Manifest, encode_manifest, manifest_name
+from ledger.backup.targets.directory_target import DirectoryTarget
 from ledger.errors import UnavailableError
 from ledgermq import AsyncAdmin
 from tests.cluster.backup.backed_up import contents, fill
@@ -93,3 +95,31 @@ def test_what_is_typed_wrongly_is_told(tmp_path: Path) -> None:
         ([], "Missing option"),
     ):
         assert why in run(*restore, *nodes, status=2).stderr.decode().replace("\n", " ")
+
+
+def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        manifest = Manifest(name, "old", "0.1.0", 1, 2, 3, 0, ())
+        DirectoryTarget(tmp_path).put(manifest_name(name), encode_manifest(manifest))
+    damaged = tmp_path / "manifests" / "2.json"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    target = str(tmp_path)
+
+    listed = run("backup", "list", target)
+    assert [line.split()[:2] for line in listed.stdout.decode().splitlines()[1:]] == [["1", "old"], ["2", "damaged"]]
+    assert "Warning: manifests/2.json is no whole manifest" in listed.stderr.decode()
+    told = json.loads(run("backup", "list", target, "--format", "json").stdout)
+    assert [each["name"] for each in told["backups"]] == ["1"]
+    assert [each["name"] for each in told["damaged"]] == ["2"]
+
+    checked = run("backup", "check", target, status=1).stdout.decode()
+    assert "manifests/2.json is no whole manifest" in checked
+    assert "DAMAGED: 1 flaw in backup 2. Use another backup" in checked
+
+    restore = ["restore", target, str(tmp_path / "new"), "--cluster", "new", "--node", "1=127.0.0.1:1"]
+    assert "choose another one, for example 1" in run(*restore, status=1).stderr.decode()
+
+    refused = run("backup", "prune", target, "--keep", "1", status=1).stderr.decode()
+    assert f"remove {damaged}, then prune again" in refused
+    damaged.unlink()
+    assert "Removed 0 backups" in run("backup", "prune", target, "--keep", "1").stderr.decode()

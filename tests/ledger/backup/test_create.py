@@ -1,4 +1,4 @@
-"""Which shards a backup has, and what a restore says if one is missing."""
+"""Which shards a backup has, what it builds on, and how a restore ends that fails."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from ledger.backup.catalogue import backups_in
 from ledger.backup.check import flaws_of
 from ledger.backup.create import BackupSettings, create_backup
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.hold import TTL_MS
+from ledger.backup.manifest import Manifest, manifest_name, piece_name
 from ledger.backup.restore import RestoreSettings, restore_backup
 from ledger.backup.source import ShardSource
 from ledger.client.records import LogHold, NodeStatus
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import AddShard, Command, HoldLog, ReleaseLog
 from raft.configuration_entry import encode_configuration
-from store import EntryDraft, EntryKind
+from store import EntryDraft, EntryKind, PosixDisk
 from tests.ledger.backup.memory_target import MemoryTarget
 from tests.ledger.backup.node_logs import GRID, NodeLog, NodeLogs
 from tests.ledger.broker.test_broker_membership import configuration
@@ -108,3 +110,71 @@ def test_a_backup_without_a_shard_of_its_shard_0_is_refused(tmp_path: Path) -> N
     with pytest.raises(DamagedBackupError, match=f"{lacks}: choose another backup, or a time before"):
         restore_backup(target, early, RestoreSettings("new", {1: "n1:1"}, tmp_path / "new"))
     assert list(flaws_of(target, early)) == [lacks]
+
+
+def made(target: MemoryTarget, cluster: Cluster, now_ms: int) -> Manifest:
+    return create_backup(cluster, target, BackupSettings(max_rate=0), sources=cluster.sources, now_ms=lambda: now_ms)
+
+
+@pytest.mark.parametrize("damaged", [(2,), (1, 2)], ids=["the newest", "all"])
+def test_a_backup_builds_on_the_newest_whole_manifest(
+    damaged: tuple[int, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    target, cluster = MemoryTarget(), Cluster(0)
+    manifests = {number: made(target, cluster, 1_000 * number) for number in (1, 2)}
+    for number in damaged:
+        name = manifest_name(manifests[number].name)
+        target.put(name, target.objects[name][:100])
+    third = made(target, cluster, 3_000)
+    assert len(backups_in(target)) == 3
+    assert list(flaws_of(target, third)) == []
+    assert (manifests[1].shards[0].pieces[0] in third.shards[0].pieces) == (1 not in damaged)
+    assert manifests[2].shards[0].pieces[-1] not in third.shards[0].pieces, "its manifest is damaged"
+    told = [message for message in caplog.messages if "is no whole manifest" in message]
+    assert len(told) == len(damaged)
+    assert manifest_name(manifests[2].name) in told[0]
+
+
+def test_a_restore_that_fails_does_not_block_the_next_one(tmp_path: Path) -> None:
+    target, cluster = MemoryTarget(), Cluster(0)
+    manifest = made(target, cluster, 1_000)
+    directory = tmp_path / "new"
+    settings = RestoreSettings("new", {1: "n1:1"}, directory)
+    with pytest.raises(BackupError, match="began after this time"):
+        restore_backup(target, manifest, replace(settings, until_ms=-1))
+    assert list(directory.iterdir()) == []
+    name = piece_name(0, manifest.shards[0].pieces[0])
+    whole = target.objects.pop(name)
+    with pytest.raises(DamagedBackupError, match="is missing"):
+        restore_backup(target, manifest, settings)
+    assert list(directory.iterdir()) == []
+    target.put(name, whole)
+    restore_backup(target, manifest, settings)
+    assert sorted(path.name for path in directory.iterdir()) == ["cluster.secret", "node-1"]
+    with pytest.raises(BackupError, match=r"is not empty, it has cluster\.secret"):
+        restore_backup(target, manifest, settings)
+
+
+def test_a_restore_removes_what_a_killed_one_has_left_and_nothing_else(tmp_path: Path) -> None:
+    target, cluster = MemoryTarget(), Cluster(0)
+    manifest = made(target, cluster, 1_000)
+    settings = RestoreSettings("new", {1: "n1:1"}, tmp_path / "new")
+    partial = settings.directory / "partial"
+    for node in (1, 7):  # those of an attempt with other nodes too
+        (partial / f"node-{node}" / "shard-0").mkdir(parents=True)
+        (partial / f"node-{node}" / "data.json").write_text("half")
+    (partial / "cluster.secret").write_text("old")
+    mine = partial / "letters"
+    mine.touch()
+    with pytest.raises(BackupError, match="is not empty, it has partial/letters"):
+        restore_backup(target, manifest, settings)
+    assert (partial / "node-7" / "data.json").exists()
+    mine.unlink()
+    lock = PosixDisk().lock(partial / "lock")
+    with pytest.raises(BackupError, match="partial is locked by process"):
+        restore_backup(target, manifest, settings)
+    lock.release()
+    assert (partial / "node-7" / "data.json").exists()
+    restore_backup(target, manifest, settings)
+    assert sorted(path.name for path in settings.directory.iterdir()) == ["cluster.secret", "node-1"]
+    assert (settings.directory / "cluster.secret").read_text() != "old"

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.backup.catalogue import backups_in, chosen_manifest, load_manifest, prune
+from ledger.backup.catalogue import (
+    backups_in,
+    chosen_manifest,
+    last_whole_manifest,
+    load_manifest,
+    manifests_in,
+    prune,
+)
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.manifest import (
     BackupPiece,
@@ -22,6 +29,7 @@ from ledger.backup.manifest import (
     snapshot_name,
 )
 from ledger.backup.progress import Progress, furthest
+from ledger.backup.targets.sealed_target import SealedTarget
 from store import LogTail
 from tests.ledger.backup.memory_target import MemoryTarget
 
@@ -55,8 +63,9 @@ def test_a_changed_manifest_is_refused() -> None:
 def test_a_manifest_of_a_later_program_is_told() -> None:
     fields = json.loads(encode_manifest(MANIFEST))
     fields["manifest"]["format"] = 2
-    with pytest.raises(DamagedBackupError, match="format 2, and this program knows format 1"):
+    with pytest.raises(BackupError, match="format 2, and this program knows format 1") as told:
         decode_manifest(json.dumps(fields).encode(), "m")
+    assert not isinstance(told.value, DamagedBackupError), "nobody should remove it as a damaged one"
 
 
 def test_names_of_manifests() -> None:
@@ -89,9 +98,39 @@ def test_a_damaged_manifest_keeps_the_objects_of_all_backups() -> None:
     target.put(piece_name(1, PIECE), bytes(512))
     target.put(manifest_name("1"), encode_manifest(replace(MANIFEST, name="1")))
     target.put(manifest_name("2"), b"half")
-    with pytest.raises(DamagedBackupError):
+    with pytest.raises(DamagedBackupError, match=r"Nothing was removed.*remove memory/manifests/2\.json, then prune"):
         prune(target, 1)
     assert len(target.objects) == 3
+    target.delete(manifest_name("2"))
+    assert prune(target, 1) == ([], 0)
+
+
+def test_a_damaged_manifest_of_an_old_backup_is_removed_with_it() -> None:
+    target = MemoryTarget()
+    target.put(manifest_name("1"), b"half")
+    target.put(piece_name(1, PIECE), bytes(512))
+    target.put(manifest_name("2"), encode_manifest(replace(MANIFEST, name="2", shards=())))
+    assert prune(target, 1) == (["1"], 512)
+    assert target.objects.keys() == {manifest_name("2")}
+
+
+def test_damaged_manifests_are_passed_over_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    target = MemoryTarget()
+    assert last_whole_manifest(target) is None
+    target.put(manifest_name("2"), encode_manifest(MANIFEST)[:100])
+    assert last_whole_manifest(target) is None
+    first = replace(MANIFEST, name="1")
+    target.put(manifest_name("1"), encode_manifest(first))
+    caplog.clear()
+    assert last_whole_manifest(target) == first
+    (warning,) = caplog.messages
+    assert "manifests/2.json is no whole manifest" in warning
+    assert "remove memory/manifests/2.json" in warning
+    whole, damaged = manifests_in(target, backups_in(target))
+    assert (whole, [*damaged]) == ([first], ["2"])
+    with pytest.raises(DamagedBackupError, match=r"manifests/2.json is no whole .*: choose another one, for example 1"):
+        chosen_manifest(target, None)
+    assert chosen_manifest(target, "1") == first
 
 
 def test_what_an_unfinished_backup_has_copied() -> None:
@@ -108,6 +147,11 @@ def test_what_an_unfinished_backup_has_copied() -> None:
     assert not Progress(target, "orders").load()
     target.put("unfinished.json", b"half")
     assert not Progress(target, "orders").load()
+    sealed = MemoryTarget()
+    SealedTarget(sealed, bytes(32)).put("unfinished.json", content)
+    assert Progress(SealedTarget(sealed, bytes(32)), "orders").load()
+    sealed.put("unfinished.json", sealed.objects["unfinished.json"][:-1])
+    assert not Progress(SealedTarget(sealed, bytes(32)), "orders").load()
 
 
 def test_the_copy_that_reaches_further_counts() -> None:
