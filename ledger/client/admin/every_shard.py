@@ -108,7 +108,8 @@ class EveryShard:
         if others:
             raise ShardShortError(
                 f"node {node} serves shards {', '.join(others)}, and would be no node of the cluster any more: leave "
-                "out --shard, so that its replicas move to other nodes first; --force removes it from shard 0 nevertheless"
+                "out --shard, so that its replicas move to other nodes first; --force removes it from shard 0 "
+                "nevertheless"
             )
 
     async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:

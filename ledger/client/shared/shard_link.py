@@ -24,6 +24,9 @@ from ledger.v1 import consumer_group_pb2
 # A leader that does not answer a request for this time is not the leader any more, or is suspended.
 ANSWER_S = 10.0
 
+# An attempt that begins shortly before the deadline of its request has this time.
+_LAST_S = 0.05
+
 Result = TypeVar("Result")
 
 
@@ -88,11 +91,11 @@ class ShardLink:
         """Send changes, and return the answer of the leader. `changed` counts what this request changed, and `settled`
         also what was acknowledged before. Raises LedgerError."""
 
-        async def attempt() -> consumer_group_pb2.ShareResponse:
-            stream = await self._opened()
+        async def attempt(deadline: float) -> consumer_group_pb2.ShareResponse:
+            stream = await self._opened(deadline)
             _, changed, _ = stream.send(changes, None)
             assert changed is not None, "the request has changes"
-            answer = await self._answer(stream, changed, 0.0)
+            answer = await self._answer(stream, changed, 0.0, deadline)
             if len(answer.changed) != len(changes):
                 raise InternalError(
                     f"Node {stream.address} answered {len(answer.changed)} of {len(changes)} changes of leases: this "
@@ -109,9 +112,9 @@ class ShardLink:
         attempts = 0
         loop = asyncio.get_running_loop()
 
-        async def attempt() -> ReceivedBatches:
+        async def attempt(deadline: float) -> ReceivedBatches:
             nonlocal attempts
-            stream = await self._opened()
+            stream = await self._opened(deadline)
             if ask.is_cancelled and not attempts and not changes:
                 return ReceivedBatches()
             again = consumer_group_pb2.Receive()
@@ -125,8 +128,8 @@ class ShardLink:
             if ask.is_cancelled:
                 stream.cancel(ask.number)
             if changed is not None:
-                await self._answer(stream, changed, 0.0)
-            answer = await self._answer(stream, received, wanted.max_wait_ms / 1000)
+                await self._answer(stream, changed, 0.0, deadline)
+            answer = await self._answer(stream, received, wanted.max_wait_ms / 1000, deadline)
             return ReceivedBatches(answer.batches, received_end_s(answer, wanted.lease_ms, asked_s, loop.time()))
 
         try:
@@ -149,33 +152,37 @@ class ShardLink:
         return AnswerWatch(self._client.routes, self.shard, stream.address, moved, expected_s)
 
     async def _answer(
-        self, stream: ShareStream, future: asyncio.Future[consumer_group_pb2.ShareResponse], wait_s: float
+        self,
+        stream: ShareStream,
+        future: asyncio.Future[consumer_group_pb2.ShareResponse],
+        wait_s: float,
+        deadline: float,
     ) -> consumer_group_pb2.ShareResponse:
-        """Return an answer that the leader may hold back for `wait_s`. If there is none in time, or if another node
-        leads meanwhile, end the stream. Raises LedgerError."""
-        watch = self._watch(stream, wait_s)
+        """Return an answer that the leader may hold back for `wait_s`. If there is none in time, or at the deadline of
+        the request, or if another node leads meanwhile, end the stream. Raises LedgerError."""
+        watch, most_s = self._watch(stream, wait_s), _within(wait_s + ANSWER_S, deadline)
         try:
-            async with asyncio.timeout(wait_s + ANSWER_S):
+            async with asyncio.timeout(most_s):
                 return await future
         except TimeoutError:
-            error = RequestTimeoutError(f"Node {stream.address} did not answer within {wait_s + ANSWER_S:g} s.")
+            error = RequestTimeoutError(f"Node {stream.address} did not answer within {most_s:.3g} s.")
             stream.breaks(error)
             raise error from None
         finally:
             watch.cancel()
 
     async def _repeated(
-        self, attempt: Callable[[], Awaitable[Result]], most_s: float, ask: Ask | None = None
+        self, attempt: Callable[[float], Awaitable[Result]], most_s: float, ask: Ask | None = None
     ) -> Result:
-        """Call `attempt` until it succeeds, fails in a way that another attempt cannot help, `most_s` has passed, or
-        `ask` is cancelled."""
+        """Call `attempt(deadline)` until it succeeds, fails in a way that another attempt cannot help, `most_s` has
+        passed, or `ask` is cancelled."""
         loop = asyncio.get_running_loop()
         deadline, failures = loop.time() + most_s, 0
         while True:
             self._client.check_open()
             changes = self._changes
             try:
-                return await attempt()
+                return await attempt(deadline)
             except PermissionDeniedError as error:
                 if self._on_refused is not None:
                     await self._on_refused()
@@ -190,7 +197,7 @@ class ShardLink:
                     raise self._client.routes.table.with_names(error) from None
             await asyncio.sleep(wait_s)
 
-    async def _opened(self) -> ShareStream:
+    async def _opened(self, deadline: float) -> ShareStream:
         """Return an open stream to the shard's leader. Raises LedgerError."""
         async with self._lock:
             routes = self._client.routes
@@ -213,15 +220,15 @@ class ShardLink:
                 raise no_leader(self.shard)
             self._changes_opened = self._changes
             stream = ShareStream(address, self._client.connections.stub(address), self._opening(self.shard))
-            watch = self._watch(stream)
+            watch, most_s = self._watch(stream), _within(OPENING_S, deadline)
             try:
-                async with asyncio.timeout(OPENING_S):
+                async with asyncio.timeout(most_s):
                     await asyncio.shield(stream.opened)
             except LedgerError as error:
                 routes.note(self.shard, address, error)
                 raise
             except TimeoutError:
-                late = RequestTimeoutError(f"Node {address} did not open a stream within {OPENING_S:g} s.")
+                late = RequestTimeoutError(f"Node {address} did not open a stream within {most_s:.3g} s.")
                 await stream.close()
                 routes.note(self.shard, address, late)
                 raise late from None
@@ -232,3 +239,8 @@ class ShardLink:
                 watch.cancel()
             self._stream = stream
             return stream
+
+
+def _within(most_s: float, deadline: float) -> float:
+    """Return how long a step may take whose request ends at `deadline`, by the clock of the event loop."""
+    return min(most_s, max(_LAST_S, deadline - asyncio.get_running_loop().time()))

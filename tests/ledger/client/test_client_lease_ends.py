@@ -16,7 +16,7 @@ from ledger.client.shared.lease_ends import extended_end_s, received_end_s
 from ledger.client.shared.shard_link import Ask, ReceivedBatches, ShardLink
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
 from ledger.client.shared.shared_message import MessageLease, SharedMessage
-from ledger.errors import InternalError, LedgerError, UnavailableError
+from ledger.errors import InternalError, LedgerError, RequestTimeoutError, UnavailableError
 from ledger.v1.consumer_group_pb2 import Receive, ShareResponse, WantedChange
 
 LEASE_MS = 10_000
@@ -110,14 +110,14 @@ class Stream:
             future.set_result(ShareResponse(has_received=True, lease_left_ms=LEASE_MS, waited_ms=10, changed=[1]))
 
 
-def link(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> ShardLink:
-    async def opened(_: ShardLink) -> Stream:
+def link(stream: Stream, monkeypatch: pytest.MonkeyPatch, request_timeout_ms: int = 10_000) -> ShardLink:
+    async def opened(_: ShardLink, deadline: float) -> Stream:
         return stream
 
     monkeypatch.setattr(ShardLink, "_opened", opened)
     client: Any = SimpleNamespace(
         check_open=lambda: None,
-        request_timeout_ms=10_000,
+        request_timeout_ms=request_timeout_ms,
         backoff=SimpleNamespace(wait_ms=lambda failures: 1),
         routes=SimpleNamespace(table=SimpleNamespace(with_names=lambda error: error)),
     )
@@ -144,6 +144,25 @@ async def test_a_receive_that_nobody_waits_for_has_nothing(monkeypatch: pytest.M
     ask = Ask()
     ask.is_cancelled = True
     assert await link(Stream(), monkeypatch).receive(ask, Receive()) == ReceivedBatches()
+
+
+async def test_a_request_ends_at_its_time_limit_if_the_leader_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt may take up to 10 s, and a program may want its error sooner."""
+
+    class StandingStream(Stream):
+        way_s = 60.0
+        broke: LedgerError | None = None
+
+        def breaks(self, error: LedgerError) -> None:
+            self.broke = error
+
+    standing = StandingStream()
+    shard = link(standing, monkeypatch, request_timeout_ms=100)
+    for call in (shard.receive(Ask(), Receive(max_wait_ms=100)), shard.change([WantedChange()])):
+        async with asyncio.timeout(5):
+            with pytest.raises(RequestTimeoutError, match=r"Node n1:1 did not answer within 0\.\d+ s"):
+                await call
+    assert standing.broke is not None
 
 
 async def test_an_answer_to_other_changes_is_a_fault_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
