@@ -29,12 +29,12 @@ class Codec(IntEnum):
     @classmethod
     def named(cls, name: str | None) -> Codec:
         """Return the codec that a setting names. The setting is "lz4", "zstd", or None for no compression. Raises
-        InvalidArgumentError for any other name, and if the library of the codec is not installed."""
+        InvalidArgumentError for anything else, and if the library of the codec is not installed."""
         if name is None:
             return cls.NONE
         try:
             codec = cls[name.upper()]
-        except KeyError:
+        except (KeyError, AttributeError):  # an AttributeError: `name` is no str
             raise InvalidArgumentError(f"Compression {name!r} is not known: use 'lz4', 'zstd' or none.") from None
         try:
             _library(codec)

@@ -46,6 +46,7 @@ Each = TypeVar("Each")
 
 def validate_group_name(name: str) -> None:
     """Raise InvalidGroupNameError if `name` is not a valid consumer group name."""
+    _check_name(name)
     if len(name) > MAX_NAME_LENGTH:
         raise InvalidGroupNameError(
             f"The consumer group name {name[: MAX_NAME_LENGTH + 1]!r}... has {len(name)} characters; the limit is "
@@ -76,6 +77,7 @@ def is_broadcast(name: str) -> bool:
 def validate_consumed_name(name: str) -> None:
     """Raise InvalidGroupNameError if `name` is neither the name of a consumer group nor the name of a broadcast's
     consumer."""
+    _check_name(name)
     for part in name.split(_OF, 1):
         validate_group_name(part)
 
@@ -121,7 +123,14 @@ def validate_room(room: str) -> None:
     _check_length("machine room", room)
 
 
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise InvalidGroupNameError(f"A consumer group's name must be a str; it is {name!r}.")
+
+
 def _check_length(what: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise InvalidArgumentError(f"The {what} must be a str; it is {text!r}.")
     if len(text.encode()) > _FREE_TEXT:
         raise InvalidArgumentError(
             f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes: choose a shorter one."

@@ -6,6 +6,7 @@ This package contains, in reading order:
     records.py            the values that clients return to users
     placement_records.py  the values about the placement of replicas
     checked_numbers.py    checks numbers that programs give: settings, and arguments of calls
+    checked_arguments.py  checks what else programs give: functions, names, lists, and queues of topics
     producer/             the producer: chooses the queue of a message, and collects and sends batches
     transactions/         transactions of producers
     consumer/             the consumer without a consumer group

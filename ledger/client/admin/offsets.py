@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import SupportsIndex
 
+from ledger.client.checked_arguments import checked_pair, shown
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
@@ -50,8 +52,8 @@ async def offsets_for_times(
     InvalidArgumentError.
     """
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for (name, queue), time_ms in times.items():
-        together[name, checked_time(time_ms)].append(queue)
+    for (name, queue), time_ms in _checked_times(times).items():
+        together[name, time_ms].append(queue)
     found: dict[TopicQueue, int] = {}
     for (name, time_ms), queues in together.items():
         topic = await client.topic(name)
@@ -71,12 +73,21 @@ async def offsets_for_times(
     return found
 
 
-def checked_time(time_ms: int) -> int:
-    """Return `time_ms` if it is a valid time in ms since 1970. Raises InvalidArgumentError if `time_ms` is not a
-    valid time."""
-    if not isinstance(time_ms, int) or not 0 <= time_ms < 1 << 62:
+def _checked_times(times: object) -> dict[TopicQueue, int]:
+    if not isinstance(times, Mapping):
+        raise InvalidArgumentError(
+            f'times is {shown(times)}: give a dict of pairs (topic, queue) and times, such as {{("orders", 0): 0}}.'
+        )
+    return {checked_pair("times", place): checked_time(time_ms) for place, time_ms in times.items()}
+
+
+def checked_time(time_ms: object) -> int:
+    """Return `time_ms` as an int if it is a valid time in ms since 1970; it may be an integer of NumPy. Raises
+    InvalidArgumentError if `time_ms` is not a valid time."""
+    number = time_ms.__index__() if isinstance(time_ms, SupportsIndex) and not isinstance(time_ms, bool) else -1
+    if not 0 <= number < 1 << 62:
         raise InvalidArgumentError(f"A time must be milliseconds since 1970; it is {time_ms!r}.")
-    return time_ms
+    return number
 
 
 def in_ms(moment: datetime) -> int:

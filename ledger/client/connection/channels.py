@@ -78,6 +78,9 @@ _MEANINGS = {
         "its certificate was not made by an authority that this client knows: give the file of its authority as `ca`"
     ),
     "WRONG_VERSION_NUMBER": "its port does not use TLS: leave out TLS, the authority and the certificate",
+    "Failed to create security handshaker": (
+        "this client cannot begin TLS: check that the file that `ca` names has certificates in PEM form"
+    ),
     "Domain name not found": "the name of the host is not known here",
     "Socket closed": "the connection was closed at once: if the port uses TLS, turn on TLS",
     "Method not found": (
@@ -260,6 +263,10 @@ def parse_addresses(bootstrap_servers: str | Sequence[str]) -> tuple[str, ...]:
         if is_socket(address):
             continue
         host, _, port = address.rpartition(":")
+        if "/" in host:
+            raise InvalidArgumentError(
+                f'The address "{address}" is not valid: write it as "host:port", without "http://" or a path.'
+            )
         if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
             raise InvalidArgumentError(f'The address "{address}" is not valid: write it as "host:port".')
     return addresses

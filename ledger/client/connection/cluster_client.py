@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import grpc.aio
 
 from ledger.cancellation import cancellations
+from ledger.client.checked_arguments import checked_client_id
 from ledger.client.checked_numbers import checked_number
 from ledger.client.connection.answer_watch import AnswerWatch
 from ledger.client.connection.backoff import Backoff
@@ -83,7 +84,11 @@ class ClusterClient:
         self.started = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.link_key = LinkKey(
-            tuple(bootstrap_servers), client_id, environment.channel, request_timeout_ms, most_users
+            tuple(bootstrap_servers),
+            checked_client_id(client_id),
+            environment.channel,
+            request_timeout_ms,
+            most_users,
         )
         self._shares_link = shares_link
         self.closed = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -82,6 +84,9 @@ class Lifetime(Client):
     """The base class of the synchronous clients. The constructor starts the client, and `close` or the end of a
     `with` block stops the client."""
 
+    # True: the client has work that goes on if the program keeps no reference to it, such as calls of a listener.
+    _works_alone: ClassVar[bool] = False
+
     @abstractmethod
     def close(self) -> None:
         """Stop the client, and close its connections."""
@@ -97,6 +102,19 @@ class Lifetime(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        """Warn if the program has forgotten the client and not closed it. Its thread would go on: a member of a group
+        would keep queues that nobody reads. So the thread stops the client, unless it has work without the program."""
+        thread: Any = getattr(self, "_thread", None)
+        if thread is None or not thread.alive or sys.is_finalizing():
+            return
+        kind = type(self).__name__
+        warnings.warn(
+            f"unclosed {kind}: call close(), or use it in a `with` block", ResourceWarning, stacklevel=2, source=self
+        )
+        if not self._works_alone:
+            thread.abandon(cast(Any, self)._client.stop)
 
 
 def within(environment: Environment, client: type[C]) -> type[C]:

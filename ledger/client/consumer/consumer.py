@@ -12,10 +12,18 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Literal, Self, TypeVar, cast
+from typing import Generic, Literal, Self, SupportsIndex, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
-from ledger.client.checked_numbers import checked_timeout, checked_whole
+from ledger.client.checked_arguments import (
+    checked_deserializer,
+    checked_list,
+    checked_offset,
+    checked_pair,
+    checked_place,
+    shown,
+)
+from ledger.client.checked_numbers import NO_LIMIT, checked_timeout, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -27,7 +35,6 @@ from ledger.client.consumer.tags import wanted_tags
 from ledger.client.records import Message, QueueOffsets, Received, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
-from ledger.limits import MAX_OFFSET
 from ledger.topics import topic_names
 
 log = logging.getLogger("ledgermq.client.consumer")
@@ -55,7 +62,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
                             offset, or a datetime with a time zone (the first message appended then or later)
         queues              the numbers of the queues to read of each topic; None (default): all
         tags                read only messages with one of these tags, or of an expression such as "paid || refunded";
-                            None (default): all messages
+                            None (default) or "*": all messages
         max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole.
                             The consumer fetches a few times as much ahead. If a process has more than 32 consumers,
                             each of them fetches less at a time, but at least 256 KiB
@@ -104,22 +111,16 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
-        if isinstance(start, str) and start not in ("earliest", "latest"):
-            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest", an offset or a datetime.')
-        if isinstance(start, datetime):
-            checked_time(in_ms(start))
-        if not isinstance(start, (str, datetime)):
-            start = checked_whole("start", start, 0)
         if on_dropped not in ("error", "skip"):
             raise InvalidArgumentError(f'on_dropped is "{on_dropped}": it must be "error" or "skip".')
         self._names = topic_names(topics)
-        self._start_at = start
-        self._only_queues = None if queues is None else sorted({checked_whole("queues", queue, 0) for queue in queues})
-        self._tags = wanted_tags(tags) if isinstance(tags, str) or tags is None else frozenset(tags)
+        self._start_at = checked_start(start)
+        self._only_queues = None if queues is None else _checked_queues(queues)
+        self._tags = wanted_tags(tags)
         self._check_crcs = check_crcs
-        self._deserializer = deserializer
+        self._deserializer = checked_deserializer(deserializer)
         self._settings = FetchSettings(
-            node=node,
+            node=None if node is None else checked_whole("node", node, 1),
             max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_FETCH_BYTES),
             max_wait_ms=checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS),
             tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
@@ -239,9 +240,8 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
     async def seek(self, topic: str, queue: int, offset: int) -> None:
         """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises
         OffsetTooLowError or OffsetBeyondEndError; with on_dropped="skip" only OffsetBeyondEndError."""
-        self._cursor(topic, queue)
-        offset = checked_whole("offset", offset, 0, MAX_OFFSET)
-        self._readers.seek(TopicQueue(topic, queue), offset)
+        cursor = self._cursor(checked_place(topic, queue))
+        self._readers.seek(TopicQueue(cursor.topic, cursor.queue), checked_offset(offset))
 
     def pause(self, *places: tuple[str, int]) -> None:
         """Stop reading the queues `places` until resume() is called. Each queue is given as (topic, queue); without
@@ -259,7 +259,11 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
 
     def is_paused(self, topic: str, queue: int) -> bool:
         """Return True if the queue is paused. For a queue that this consumer does not read, return False."""
-        cursor = self._readers.get(TopicQueue(topic, queue))
+        return self._is_paused(checked_place(topic, queue))
+
+    def _is_paused(self, place: TopicQueue) -> bool:
+        """Do the same as `is_paused` for a queue of a message, which needs no check."""
+        cursor = self._readers.get(place)
         return cursor is not None and cursor.paused
 
     @property
@@ -269,7 +273,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
 
     def position(self, topic: str, queue: int) -> int:
         """Return the offset of the next message that the consumer hands out from this queue."""
-        return self._cursor(topic, queue).position
+        return self._cursor(checked_place(topic, queue)).position
 
     @property
     def skipped(self) -> int:
@@ -302,12 +306,13 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
 
     def _chosen(self, places: Iterable[tuple[str, int]]) -> list[TopicQueue]:
         self._client.check_open()
-        cursors = [self._cursor(*place) for place in places] or self._readers.in_turn()
+        cursors = [self._cursor(checked_pair("places", place)) for place in places] or self._readers.in_turn()
         return [TopicQueue(cursor.topic, cursor.queue) for cursor in cursors]
 
-    def _cursor(self, topic: str, queue: int) -> Cursor:
+    def _cursor(self, place: TopicQueue) -> Cursor:
         self._client.check_open()
-        cursor = self._readers.get(TopicQueue(topic, queue))
+        topic, queue = place
+        cursor = self._readers.get(place)
         if cursor is not None:
             return cursor
         if topic not in self._names:
@@ -459,3 +464,25 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             self._current = None
             self._readers.made_room()
         return message
+
+
+def checked_start(start: object) -> Start:
+    """Return where a consumer starts. Raises InvalidArgumentError if `start` is something else than AsyncConsumer
+    says."""
+    if isinstance(start, datetime):
+        checked_time(in_ms(start))
+        return start
+    if isinstance(start, str) and start in ("earliest", "latest"):
+        return cast("Start", start)
+    if isinstance(start, SupportsIndex) and not isinstance(start, bool):
+        offset = start.__index__()
+        if 0 <= offset <= NO_LIMIT:
+            return offset
+    raise InvalidArgumentError(f'start is {shown(start)}: it must be "earliest", "latest", an offset or a datetime.')
+
+
+def _checked_queues(queues: object) -> list[int]:
+    numbers = sorted({checked_whole("queues", queue, 0) for queue in checked_list("queues", queues, "numbers")})
+    if not numbers:
+        raise InvalidArgumentError("queues is empty, so nothing would be read: name a queue, or leave out `queues`.")
+    return numbers

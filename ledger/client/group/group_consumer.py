@@ -27,6 +27,15 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
+from ledger.client.checked_arguments import (
+    checked_client_id,
+    checked_deserializer,
+    checked_offset,
+    checked_pair,
+    checked_pairs,
+    checked_place,
+    shown,
+)
 from ledger.client.checked_numbers import checked_number, checked_timeout, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -40,7 +49,7 @@ from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
 from ledger.client.group.group_batch import GroupBatch
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
-from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks
+from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks, checked_rebalance_callback
 from ledger.client.records import Message, Received, TopicQueue
 from ledger.consumer_groups import MAX_SESSION_MS, MIN_SESSION_MS, broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -142,16 +151,13 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             raise InvalidArgumentError(
                 "`instance` must be set if `broadcast` is True, and only then: it names this consumer of the broadcast."
             )
-        if broadcast and (strategy != "average" or room or configured):
+        queues = checked_pairs("configured", configured)
+        if broadcast and (strategy != "average" or room or queues):
             raise InvalidArgumentError(
                 "In a broadcast every consumer reads all queues: leave out strategy, room and configured."
             )
-        if not (isinstance(start, datetime) or start in ("earliest", "latest")):
-            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or a datetime.')
-        if isinstance(start, datetime):
-            checked_time(in_ms(start))
         max_attempts = checked_whole("max_attempts", max_attempts, 1)
-        client_id = client_id or f"ledgermq-{os.getpid()}"
+        client_id = checked_client_id(client_id) or f"ledgermq-{os.getpid()}"
         self._broadcast = broadcast
         self._settings = MemberSettings(
             group if instance is None else broadcast_name(group, instance),
@@ -160,7 +166,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             strategy,
             room,
             checked_whole("session_timeout_ms", session_timeout_ms, MIN_SESSION_MS, MAX_SESSION_MS),
-            tuple(TopicQueue(*place) for place in configured),
+            tuple(queues),
         )
         validate_member(
             self._settings.member,
@@ -175,12 +181,12 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         tags = wanted_tags(tags)
         self._assigned = AssignmentSettings(
             self._settings.consumer_group,
-            start,
+            _checked_start(start),
             tags,
             check_crcs,
             checked_number("acknowledge_interval_ms", acknowledge_interval_ms, 1) / 1000,
             checked_number("release_timeout_ms", release_timeout_ms, 0) / 1000,
-            deserializer,
+            checked_deserializer(deserializer),
         )
         self._fetching = FetchSettings(
             node=None,
@@ -198,7 +204,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             environment=environment,
         )
         self._callbacks = RebalanceCallbacks(
-            self._settings.consumer_group, self._names, on_assigned, on_revoked, on_lost
+            self._settings.consumer_group,
+            self._names,
+            checked_rebalance_callback("on_assigned", on_assigned),
+            checked_rebalance_callback("on_revoked", on_revoked),
+            checked_rebalance_callback("on_lost", on_lost),
         )
         # The messages of the last read. With auto_acknowledge the next read finishes them.
         self._handed_out: list[Unit] = []
@@ -264,7 +274,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                         as long as `release_timeout_ms` allows; if this task reads them, not at all, because it cannot
                         finish them meanwhile
 
-        With `auto_acknowledge`, a message is finished when the program asks for the next message. If the caller is
+        With `auto_acknowledge`, a message is finished when the program asks for the next message. `timeout_s` does not
+        limit the last acknowledgement, which takes up to `request_timeout_ms` while no leader answers. If the caller is
         cancelled, for example by `asyncio.wait_for`, the consumer leaves the group without waiting for messages in
         hand. The call is idempotent.
         """
@@ -285,6 +296,14 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             # A member that stays in the group and does not read would keep its queues from the others.
             self._leaving = asyncio.create_task(self._leave(self._stopped), name="end of a group consumer")
             await asyncio.shield(self._leaving)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Do the same as `stop`, under the name that other libraries use."""
+        await self.stop(timeout_s)
+
+    async def aclose(self, timeout_s: float | None = None) -> None:
+        """Do the same as `stop`, under the name that `contextlib.aclosing` uses."""
+        await self.stop(timeout_s)
 
     async def _wait_for_reader(self, timeout_s: float | None) -> None:
         """Wait until the messages that were handed out are finished, for at most `timeout_s`."""
@@ -521,7 +540,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         """Return the offset of the next message that this member hands out from the queue. Raises InvalidArgumentError
         if this member does not own the queue.
         """
-        return self._held(topic, queue).cursor.position
+        return self._held(checked_place(topic, queue)).cursor.position
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
         """Continue to hand out messages of this queue at `offset`.
@@ -531,9 +550,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         lower offset, the new owner starts at the acknowledged offset. The command `group reset` can lower the
         acknowledged offset of the group.
         """
-        assigned = self._held(topic, queue)
-        if offset < 0:
-            raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
+        assigned = self._held(checked_place(topic, queue))
+        offset = checked_offset(offset)
         self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
         self._assigned_queues.seek(assigned, offset)
 
@@ -554,7 +572,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
 
     def is_paused(self, topic: str, queue: int) -> bool:
         """Return True if the queue is paused. If this member does not own the queue, return False."""
-        assigned = self._assigned_queues.get(TopicQueue(topic, queue))
+        return self._is_paused(checked_place(topic, queue))
+
+    def _is_paused(self, place: TopicQueue) -> bool:
+        """Do the same as `is_paused` for the queue of a message, which needs no check."""
+        assigned = self._assigned_queues.get(place)
         return assigned is not None and assigned.cursor.paused
 
     @property
@@ -574,12 +596,13 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
 
     def _chosen(self, places: Iterable[tuple[str, int]]) -> list[AssignedQueue]:
         self._client.check_open()
-        return [self._held(*place) for place in places] or list(self._assigned_queues)
+        return [self._held(checked_pair("places", place)) for place in places] or list(self._assigned_queues)
 
-    def _held(self, topic: str, queue: int) -> AssignedQueue:
+    def _held(self, place: TopicQueue) -> AssignedQueue:
         self._client.check_open()
-        assigned = self._assigned_queues.get(TopicQueue(topic, queue))
+        assigned = self._assigned_queues.get(place)
         if assigned is None:
+            topic, queue = place
             raise InvalidArgumentError(
                 f'This member does not own queue {queue} of topic "{topic}" at the moment: see `assignment`.'
             )
@@ -611,3 +634,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                 break
         self._assigned_queues.made_room()
         return runs
+
+
+def _checked_start(start: object) -> GroupStart:
+    if isinstance(start, datetime):
+        checked_time(in_ms(start))
+    elif not isinstance(start, str) or start not in ("earliest", "latest"):
+        raise InvalidArgumentError(f'start is {shown(start)}: it must be "earliest", "latest" or a datetime.')
+    return cast("GroupStart", start)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.checked_arguments import checked_callable, checked_client_id, checked_deserializer, checked_hook
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_client import NOT_STARTED
@@ -41,7 +42,7 @@ from ledger.client.group.rebalance_callbacks import RebalanceCallback
 from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.traced_listener import traced_listener
 from ledger.client.tracing import TracerSource, client_spans
-from ledger.errors import ClosedError, ConsumerFencedError, InvalidArgumentError, LedgerError, UnknownTopicError
+from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, UnknownTopicError
 
 log = logging.getLogger("ledgermq.client.push_consumer")
 
@@ -60,6 +61,8 @@ OnError = Callable[[Exception, Message[Any] | None], object]
 # After these errors of a read the consumer cannot go on: all its topics were deleted, or another consumer of the
 # broadcast has taken its place.
 _FINAL_ERRORS = (UnknownTopicError, ConsumerFencedError)
+# Each worker is a task, and each call of a plain function has a thread.
+MAX_CONCURRENCY = 10_000
 # The wait before a failed move of a message is tried again.
 _AGAIN_S = 5.0
 # How long a worker calls the listener before other tasks get a turn.
@@ -100,7 +103,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
 
     listener            a function, coroutine function or callable object, called with one Message. It raises or returns
                         Outcome.RECONSUME_LATER to receive the message again later. Plain functions run in threads
-    concurrency         how many messages may be with the listener at the same time (default 20)
+    concurrency         how many messages may be with the listener at the same time, 1 to 10,000 (default 20)
     orderly             True: deliver the messages of each queue in order, and repeat a failed message before the next
                         (default False)
     suspend_ms          how long an orderly queue waits after a failure (default 1,000)
@@ -169,9 +172,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=_OWN_SETTINGS)
-        if not callable(listener):
-            raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
-        concurrency = checked_whole("concurrency", concurrency, 1)
+        checked_callable("listener", listener, "that is called with each message")
+        concurrency = checked_whole("concurrency", concurrency, 1, MAX_CONCURRENCY)
         max_attempts = checked_whole("max_attempts", max_attempts, 1)
         suspend_ms = checked_whole("suspend_ms", suspend_ms, 0)
         self._consumer = within(self._environment, AsyncGroupConsumer)(*topics, auto_acknowledge=False, **settings)
@@ -179,12 +181,12 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._timeout_s = checked_number("consume_timeout_ms", consume_timeout_ms, 1) / 1000
         self._monotonic_s = self._environment.monotonic_s
         self._calls = CallWatch(self._timeout_s, self._monotonic_s)
-        spans = client_spans(tracing, client_id)
+        spans = client_spans(tracing, checked_client_id(client_id))
         self._listener = (
             listener if spans is None else traced_listener(listener, spans, group, is_async=is_async(listener))
         )
-        self._deserializer = deserializer
-        self._on_error = on_error
+        self._deserializer = checked_deserializer(deserializer)
+        self._on_error = checked_hook("on_error", on_error, "of an error, and of a message or None")
         # The error with which the consumer stopped by itself.
         self._error: LedgerError | None = None
         # Not None: a task that stops the consumer, because of `stop_reading` or of an error.
@@ -228,7 +230,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Stop calling the listener, wait up to `timeout_s` seconds for running calls, then acknowledge the
-        finished messages and leave the group. If the caller is cancelled, for example by `asyncio.wait_for`, the
+        finished messages and leave the group. `timeout_s` does not limit the last acknowledgement, which takes up to
+        `request_timeout_ms` while no leader answers. If the caller is cancelled, for example by `asyncio.wait_for`, the
         consumer cancels running calls and leaves the group without waiting for them."""
         if self._reading is None:
             return
@@ -244,6 +247,14 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
             # A member that stays in the group and does not read would keep its queues from the others.
             self._leaving = asyncio.create_task(self._leave(self._reading), name="end of a push consumer")
             await asyncio.shield(self._leaving)
+
+    async def close(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that other libraries use."""
+        await self.stop(timeout_s)
+
+    async def aclose(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that `contextlib.aclosing` uses."""
+        await self.stop(timeout_s)
 
     async def _finish_calls(self, timeout_s: float) -> None:
         """Begin no more calls of the listener, and wait for running calls for at most `timeout_s` seconds."""

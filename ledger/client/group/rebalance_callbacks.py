@@ -9,12 +9,18 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.checked_arguments import checked_hook
 from ledger.client.records import TopicQueue
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
 # A plain function or a coroutine function.
 RebalanceCallback = Callable[[list[TopicQueue]], Awaitable[None] | None]
+
+
+def checked_rebalance_callback(name: str, callback: RebalanceCallback | None) -> RebalanceCallback | None:
+    """Return the callback, or None. Raises InvalidArgumentError if it is no function."""
+    return checked_hook(name, callback, "of a list of queues")
 
 
 @dataclass(frozen=True, slots=True)

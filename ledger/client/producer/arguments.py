@@ -9,6 +9,7 @@ import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
+from ledger.client.checked_arguments import checked_hook
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
@@ -48,8 +49,10 @@ def value_encoder(
 ) -> Callable[[Any], bytes] | None:
     """Return the function that makes bytes of a producer's values. None: the values are bytes already.
 
-    Raises InvalidArgumentError if both a serializer and an encoding are given, or if there is no such encoding.
+    Raises InvalidArgumentError if both a serializer and an encoding are given, if the serializer is no function, or if
+    there is no such encoding.
     """
+    checked_hook("serializer", serializer, "that makes bytes of a value, such as json.dumps")
     if serializer is None and encoding is None:
         return None
     if serializer is not None and encoding is not None:
@@ -73,7 +76,7 @@ def value_encoder(
 def _check_encoding(encoding: str) -> None:
     try:
         codecs.lookup(encoding)
-    except LookupError:
+    except (LookupError, TypeError, ValueError):
         raise InvalidArgumentError(f"There is no encoding {encoding!r}: use for example utf-8.") from None
 
 
@@ -163,11 +166,16 @@ def _no_header(pair: object) -> NoReturn:
 
 
 def checked_timestamp(timestamp_ms: int | None) -> int | None:
+    """Return the timestamp as an int; it may be an integer of NumPy. Raises InvalidArgumentError."""
     if timestamp_ms is None:
         return None
-    if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms < _MAX_TIMESTAMP_MS:
+    if type(timestamp_ms) is int:  # the usual case, without the slow look at an interface
+        number = timestamp_ms
+    else:
+        number = timestamp_ms.__index__() if isinstance(timestamp_ms, SupportsIndex) else -1
+    if not 0 <= number < _MAX_TIMESTAMP_MS:
         raise InvalidArgumentError(f"A message's timestamp_ms must be milliseconds since 1970; it is {timestamp_ms!r}.")
-    return timestamp_ms
+    return number
 
 
 def check_extras(

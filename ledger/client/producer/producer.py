@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from ledger.client.checked_arguments import checked_client_id, checked_hook, checked_list
 from ledger.client.connection.cluster_client import NOT_STARTED, ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -49,6 +50,7 @@ from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.recorder import Recorder
 from ledger.client.producer.sender import Sender
+from ledger.client.producer.slices import check_many
 from ledger.client.producer.table import Table
 from ledger.client.producer.timed_selection import TimedQueueSelection
 from ledger.client.records import RecordMetadata, RecordRange, Sent
@@ -170,8 +172,10 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         check_retries(retries)
         self._encoded = value_encoder(serializer, encoding)
-        self._spans = client_spans(tracing, client_id)
-        self._selector = queue_selector
+        self._spans = client_spans(tracing, checked_client_id(client_id))
+        self._selector = checked_hook(
+            "queue_selector", queue_selector, "of an UnplacedMessage and the number of queues, which returns a queue"
+        )
         steps = checked_steps(latency_faults)
         self._faults = FaultTable(steps)
         self._rng = rng or random.Random()
@@ -416,6 +420,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         error is a DeliveryTimeoutError. The error has an attribute `acknowledged`, a list[RecordRange]: the queues and
         offsets of the acknowledged messages. An error that `values` itself raises is raised in the same way.
         """
+        check_many(values)
         items = values if self._encoded is None else encoded_items(values, self._encoded)
         deliver_at_ms = self._delivery_ms(deliver_at, delay)
         sending = None
@@ -479,9 +484,10 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         If a text is no handle, nothing is cancelled. If the call raises another error, some of the messages may be
         cancelled.
         """
+        given = checked_list("handles", handles, "handles, which receipts of waiting messages have")
         if self._recorder is None:
-            return await cancel_waiting(self._client, handles)
-        return await self._recorder.cancelling(list(handles), partial(cancel_waiting, self._client))
+            return await cancel_waiting(self._client, given)
+        return await self._recorder.cancelling(given, partial(cancel_waiting, self._client))
 
     def transaction(
         self, topic: str, *, group: str, checker: TransactionChecker | None = None
@@ -633,7 +639,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         look_up_keys: Iterable[bytes | str] | None,
     ) -> Piece:
         self._client.check_open()
-        if not self._queue_selection.knows(topic):
+        if not isinstance(topic, str) or not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         data = checked_value(value, self._client.routes.table.max_message_bytes)
         if key is None and tag is None and not headers and timestamp_ms is None and not look_up_keys:

@@ -22,13 +22,20 @@ T = TypeVar("T")
 _BLOCK_MESSAGES = 16_384
 
 
+def check_many(values: object) -> None:
+    """Raise InvalidArgumentError if a program gave one message, or anything else that is no iterable, to send_many."""
+    kind = type(values)  # a custom iterable may do work when iter() is called
+    is_iterable = hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
+    if not is_iterable or issubclass(kind, (bytes, bytearray, memoryview, str)):
+        raise InvalidArgumentError(
+            f"send_many() takes an iterable of messages, and this is a {kind.__name__}; for one message use send()."
+        )
+
+
 def blocks(values: Iterable[T]) -> Iterator[list[T]]:
     """Yield the items of `values` as lists. A list or a tuple is one list, and any other iterable becomes lists of at
-    most 16,384 items. For this reason, `values` can be an endless generator. Raises InvalidArgumentError for a single
-    bytes or str.
+    most 16,384 items. For this reason, `values` can be an endless generator. The caller has called `check_many`.
     """
-    if issubclass(type(values), (bytes, bytearray, str)):
-        raise InvalidArgumentError("send_many() takes an iterable of messages; for one message use send().")
     if isinstance(values, (list, tuple)):
         if values:
             yield list(values)  # a copy, because the caller may change its list meanwhile

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ledger.client.checked_arguments import checked_callable, checked_list
 from ledger.client.checked_numbers import checked_number
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.claiming import GroupStart
@@ -44,7 +45,7 @@ class AsyncResponder(AsyncLifetime):
                             topic gets no reply, and a line in the log
         handler_timeout_ms  how long the handler may take for one request (default 30,000); after that the requester
                             gets a ResponderFailedError. A coroutine is cancelled. A plain function keeps its thread
-        concurrency         how many requests may be with the handler at the same time (default 20)
+        concurrency         how many requests may be with the handler at the same time, 1 to 10,000 (default 20)
         start               where a new group begins: "earliest" (default), "latest", or a datetime
         tags                answer only requests with one of these tags; None (default): all
     All other settings are those of AsyncPushConsumer.
@@ -77,10 +78,11 @@ class AsyncResponder(AsyncLifetime):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=_OWN_SETTINGS)
-        self._reply_topics = frozenset([reply_topics] if isinstance(reply_topics, str) else reply_topics)
-        for name in self._reply_topics:
+        names = [reply_topics] if isinstance(reply_topics, str) else checked_list("reply_topics", reply_topics, "names")
+        for name in names:
             validate_topic_name(name)
-        self._handler = handler
+        self._reply_topics = frozenset(names)
+        self._handler = checked_callable("handler", handler, "that is called with each request")
         self._timeout_s = checked_number("handler_timeout_ms", handler_timeout_ms, 1) / 1000
         consumer = within(self._environment, AsyncPushConsumer)
         self._consumer: AsyncPushConsumer = consumer(*topics, listener=self._answer, **settings)
@@ -99,13 +101,22 @@ class AsyncResponder(AsyncLifetime):
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Stop calling the handler, wait up to `timeout_s` seconds for running calls and their replies, and leave the
-        group."""
+        group. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms` while no
+        leader answers."""
         try:
             await self._consumer.stop(timeout_s)
         finally:
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
             await self._producer.stop()
+
+    async def close(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that other libraries use."""
+        await self.stop(timeout_s)
+
+    async def aclose(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that `contextlib.aclosing` uses."""
+        await self.stop(timeout_s)
 
     def stop_reading(self) -> None:
         """Take no more requests, and return at once. `wait_closed` returns when running calls have ended. See also

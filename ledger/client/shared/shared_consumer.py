@@ -25,6 +25,13 @@ from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.checked_arguments import (
+    checked_callable,
+    checked_client_id,
+    checked_deserializer,
+    checked_list,
+    shown,
+)
 from ledger.client.checked_numbers import checked_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
@@ -32,7 +39,7 @@ from ledger.client.connection.lifetime import AsyncLifetime, security_in
 from ledger.client.consumer.tags import wanted_tags
 from ledger.client.group.assigned_queues import prepare_retries
 from ledger.client.group.push_consumer import is_async
-from ledger.client.records import Received
+from ledger.client.records import Message, Received
 from ledger.client.shared.group_links import GroupLinks, Membership
 from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.lease_keeper import LeaseKeeper
@@ -142,15 +149,17 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         servers, environment = cluster_of(self._environment, bootstrap_servers, security_in(locals()))
         validate_group_name(group)
         if start not in ("earliest", "latest"):
-            raise InvalidArgumentError(f'start is "{start}": it must be "earliest" or "latest".')
+            raise InvalidArgumentError(f'start is {shown(start)}: it must be "earliest" or "latest".')
         if order not in (None, "key"):
             raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
+        if where is not None and not isinstance(where, str):
+            raise InvalidArgumentError(f'where is {shown(where)}: it must be a str, such as "price > 10", or None.')
         if where is not None and not 1 <= len(where.strip()) <= MAX_FILTER_CHARACTERS:
             raise InvalidArgumentError(
                 f"A filter has 1 to {MAX_FILTER_CHARACTERS:,} characters, and this has {len(where):,}: shorten it, or "
                 "leave out `where`."
             )
-        self._spans = client_spans(tracing, client_id)
+        self._spans = client_spans(tracing, checked_client_id(client_id))
         self._group = group
         self._names = topic_names(topics)
         self._lease_ms = _checked_lease(lease_ms)
@@ -181,7 +190,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             environment.new_producer_id,
             max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_RECEIVED_BYTES),
             check_crcs=check_crcs,
-            deserializer=deserializer,
+            deserializer=checked_deserializer(deserializer),
         )
         self._may_receive = asyncio.Semaphore(_RECEIVES_AT_ONCE)
         # The iteration: messages that it hands out next, the message in hand, and messages to acknowledge.
@@ -219,6 +228,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         """Give back the messages that were not handed out, and acknowledge those that the iteration has finished. Wait
         up to `timeout_s` seconds for running calls of `consume`, and close the connections. Calls that take longer are
         cancelled, and their messages are handed out again after their leases. Other messages in hand keep their leases.
+        `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms` while no leader
+        answers.
 
         If the caller is cancelled, for example by `asyncio.wait_for`, running calls are cancelled at once, and the
         consumer is closed all the same. The call is idempotent."""
@@ -237,6 +248,14 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             self._cancel_calls(stopper)
             await asyncio.shield(self._ending)
             raise
+
+    async def close(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that other libraries use."""
+        await self.stop(timeout_s)
+
+    async def aclose(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `stop`, under the name that `contextlib.aclosing` uses."""
+        await self.stop(timeout_s)
 
     async def _end(self, stopper: asyncio.Task[Any] | None, timeout_s: float) -> None:
         await self._receives.wait_ended(_STOP_S)
@@ -298,7 +317,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         `max_wait_ms`, and then return an empty list.
 
         `lease_ms` is how long the messages are leased (None: as the consumer's setting says). The messages of `ack` are
-        acknowledged with the same request. Raises ClosedError after `stop_reading`, and other LedgerErrors."""
+        acknowledged with the same request. While no leader answers, the call ends with an error, up to
+        `request_timeout_ms` after `max_wait_ms`. Raises ClosedError after `stop_reading`, and other LedgerErrors."""
         lease_ms = self._lease_ms if lease_ms is None else _checked_lease(lease_ms)
         max_messages = checked_whole("max_messages", max_messages, 1, MAX_RECEIVED)
         max_wait_ms = checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS)
@@ -397,9 +417,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         and their messages are handed out again after their leases."""
         concurrency = checked_whole("concurrency", concurrency, 1, MAX_RECEIVED)
         retry_delay_ms = checked_whole("retry_delay_ms", retry_delay_ms, 0, MAX_LEASE_MS)
-        if not callable(listener):
-            raise InvalidArgumentError(f"listener is {listener!r}: give a function that is called with each message.")
-
+        checked_callable("listener", listener, "that is called with each message")
         if self._spans is not None:
             listener = cast(
                 "SharedListener[Received]",
@@ -520,8 +538,16 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
 
 def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:
-    """Return one or more messages as a list. A message is itself a tuple."""
-    return [messages] if isinstance(messages, SharedMessage) else list(messages)
+    """Return one or more messages as a list. A message is itself a tuple. Raises InvalidArgumentError for anything that
+    was not received from a shared group."""
+    given = [messages] if isinstance(messages, Message) else checked_list("messages", messages, "received messages")
+    for message in given:
+        if not hasattr(message, "lease"):
+            raise InvalidArgumentError(
+                f"messages has {shown(message)}, which has no lease: give messages that this consumer received, and no "
+                "copies of them."
+            )
+    return given
 
 
 def _called_in(threads: ThreadPoolExecutor, listener: SharedListener[Received]) -> AsyncSharedListener[Received]:

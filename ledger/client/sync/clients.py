@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal
 
 from ledger.client.admin.offsets import QueueTimes
+from ledger.client.checked_arguments import checked_place
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.consumer.consumer import AsyncConsumer, Start
 from ledger.client.consumer.cursor import QueueBatch
@@ -45,6 +46,8 @@ _ITERATION_MESSAGES = 500
 
 class Producer(Lifetime, Generic[Sent]):
     """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster."""
+
+    _works_alone = True
 
     def __init__(
         self,
@@ -323,8 +326,9 @@ class Consumer(Lifetime, Generic[Received]):
 
     def position(self, topic: str, queue: int) -> int:
         """Return the offset of the next message that the consumer hands out from this queue."""
+        place = checked_place(topic, queue)
         for message in self._ahead:
-            if (message.topic, message.queue) == (topic, queue):
+            if (message.topic, message.queue) == place:
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
@@ -374,4 +378,4 @@ class Consumer(Lifetime, Generic[Received]):
         return split_ahead(self._ahead, self._may_go, 0 if self._is_ending else max_messages)
 
     def _may_go(self, message: Message[Any]) -> bool:
-        return not self._client.is_paused(message.topic, message.queue)
+        return not self._client._is_paused(TopicQueue(message.topic, message.queue))

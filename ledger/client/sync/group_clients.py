@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.client.admin.offsets import QueueTimes
+from ledger.client.checked_arguments import checked_offset, checked_place
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_batch import GroupBatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
-from ledger.client.group.rebalance_callbacks import RebalanceCallback
+from ledger.client.group.rebalance_callbacks import RebalanceCallback, checked_rebalance_callback
 from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.sync.loop_thread import CLEAN_UP_S, in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import first_ahead, split_ahead
@@ -76,7 +77,7 @@ class GroupConsumer(Lifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals(), without=["auto_acknowledge"])
-        settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
+        settings |= {name: in_thread(checked_rebalance_callback(name, settings[name])) for name in _CALLBACKS}
         self._client: AsyncGroupConsumer[Received] = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
         self._release_s = release_timeout_ms / 1000
         # The thread that made the last read. While another thread closes the consumer, it may still be consuming.
@@ -212,8 +213,9 @@ class GroupConsumer(Lifetime, Generic[Received]):
 
     def position(self, topic: str, queue: int) -> int:
         """Return the offset of the next message that this member hands out from the queue."""
+        place = checked_place(topic, queue)
         for message in self._ahead:
-            if (message.topic, message.queue) == (topic, queue) and self._client.holds(message):
+            if (message.topic, message.queue) == place and self._client.holds(message):
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
@@ -221,10 +223,11 @@ class GroupConsumer(Lifetime, Generic[Received]):
         """Continue to hand out messages of this queue at `offset`. Messages before `offset` count as finished.
         Messages from `offset` on are handed out, even if they were handed out before.
         """
+        place, offset = checked_place(topic, queue), checked_offset(offset)
         self._tell()
-        self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
-        self._thread.run(self._client.seek(topic, queue, offset))
-        self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
+        self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != place]
+        self._thread.run(self._client.seek(*place, offset))
+        self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != place)
 
     def pause(self, *places: tuple[str, int]) -> None:
         """Stop handing out messages of the queues `places` until resume() is called. Each queue is given as (topic,
@@ -274,7 +277,8 @@ class GroupConsumer(Lifetime, Generic[Received]):
                         messages, as long as `release_timeout_ms` allows; if this thread reads them, not at all, because
                         it cannot finish them meanwhile
 
-        With `auto_acknowledge`, a message is finished when the program asks for the next message. The call is
+        With `auto_acknowledge`, a message is finished when the program asks for the next message. `timeout_s` does not
+        limit the last acknowledgement, which takes up to `request_timeout_ms` while no leader answers. The call is
         idempotent.
         """
         self.stop_reading()
@@ -285,6 +289,10 @@ class GroupConsumer(Lifetime, Generic[Received]):
             pass
         finally:
             stopped(self._client.stop(), self._thread)
+
+    def stop(self, timeout_s: float | None = None) -> None:
+        """Do the same as `close`, under the name that the asyncio clients use."""
+        self.close(timeout_s)
 
     @property
     def _is_over(self) -> bool:
@@ -324,7 +332,7 @@ class GroupConsumer(Lifetime, Generic[Received]):
         return split_ahead(self._ahead, self._may_go, 0 if self._is_ending else max_messages)
 
     def _may_go(self, message: Message[Any]) -> bool:
-        return self._client.holds(message) and not self._client.is_paused(message.topic, message.queue)
+        return self._client.holds(message) and not self._client._is_paused(TopicQueue(message.topic, message.queue))
 
     def _finish_handed_out(self) -> None:
         self._reader = threading.current_thread()
@@ -351,6 +359,8 @@ class PushConsumer(Lifetime, Generic[Received]):
     begins to call the listener. A listener that is a coroutine function is called on the client's own thread, and any
     other listener on a pool of threads.
     """
+
+    _works_alone = True
 
     def __init__(
         self,
@@ -397,7 +407,7 @@ class PushConsumer(Lifetime, Generic[Received]):
         profile: str | None = None,
     ) -> None:
         settings = settings_in(locals())
-        settings |= {name: in_thread(settings[name]) for name in _CALLBACKS}
+        settings |= {name: in_thread(checked_rebalance_callback(name, settings[name])) for name in _CALLBACKS}
         self._client: AsyncPushConsumer[Received] = AsyncPushConsumer(*topics, **settings)
         self._thread = started(self._client, "ledgermq-push-consumer")
 
@@ -438,8 +448,13 @@ class PushConsumer(Lifetime, Generic[Received]):
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Stop calling the listener, wait up to `timeout_s` seconds for running calls, acknowledge the finished
-        messages and leave the group. The call is idempotent.
+        messages and leave the group. `timeout_s` does not limit the last acknowledgement, which takes up to
+        `request_timeout_ms` while no leader answers. The call is idempotent.
 
         The listener must not call close(), because close() waits for the listener.
         """
         stopped(self._client.stop(timeout_s), self._thread)
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `close`, under the name that the asyncio clients use."""
+        self.close(timeout_s)

@@ -47,6 +47,7 @@ class LoopThread:
         self._over = False
         self._at_end: list[Callable[[], object]] = []
         self._end: asyncio.Task[None] | None = None
+        self._abandoned: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -148,6 +149,20 @@ class LoopThread:
                 self.soon(self._begin_to_end)
                 self._closing = True
         self._thread.join()
+
+    def abandon(self, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Stop the client with `stop`, and end the event loop and its thread. Do not wait for it."""
+
+        async def end() -> None:
+            try:
+                await stop()
+            finally:
+                self._begin_to_end()
+
+        def begin() -> None:
+            self._abandoned = self._loop.create_task(end(), name="end of a forgotten client")
+
+        self.soon(begin)
 
     def _work(self) -> None:
         try:

@@ -74,6 +74,8 @@ class Responder(Lifetime):
     call the handler. A handler that is a coroutine function is called on the client's own thread, and any other
     handler on a pool of threads."""
 
+    _works_alone = True
+
     def __init__(
         self,
         *topics: str | Iterable[str],
@@ -130,5 +132,11 @@ class Responder(Lifetime):
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Stop calling the handler, wait up to `timeout_s` seconds for running calls and their replies, and leave the
-        group. The call is idempotent. The handler must not call close(), because close() waits for the handler."""
+        group. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms` while no
+        leader answers. The call is idempotent. The handler must not call close(), because close() waits for the
+        handler."""
         stopped(self._client.stop(timeout_s), self._thread)
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `close`, under the name that the asyncio clients use."""
+        self.close(timeout_s)

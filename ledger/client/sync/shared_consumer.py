@@ -66,7 +66,8 @@ class SharedConsumer(Lifetime, Generic[Received]):
         max_wait_ms: int = 20_000,
         ack: SharedMessages = (),
     ) -> list[SharedMessage[Received]]:
-        """Lease up to `max_messages` messages, and return them, as AsyncSharedConsumer.receive does."""
+        """Lease up to `max_messages` messages, and return them, as AsyncSharedConsumer.receive does. While no leader
+        answers, the call ends with an error, up to `request_timeout_ms` after `max_wait_ms`."""
         return self._thread.run(self._client.receive(max_messages, lease_ms=lease_ms, max_wait_ms=max_wait_ms, ack=ack))
 
     def ack(self, messages: SharedMessages) -> int:
@@ -125,8 +126,13 @@ class SharedConsumer(Lifetime, Generic[Received]):
     def close(self, timeout_s: float = 30.0) -> None:
         """Stop the consumer, as AsyncSharedConsumer.stop does: wait up to `timeout_s` seconds for running calls of
         `consume`. The call is idempotent. A listener must not call close(), because close() waits for it: it can call
-        `stop_reading`."""
+        `stop_reading`. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms`
+        while no leader answers."""
         stopped(self._client.stop(timeout_s), self._thread)
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Do the same as `close`, under the name that the asyncio clients use."""
+        self.close(timeout_s)
 
     async def _read_ahead(self) -> None:
         if not self._ahead:

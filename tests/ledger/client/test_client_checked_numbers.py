@@ -62,7 +62,7 @@ CLIENTS: dict[str, Callable[..., Any]] = {
 SETTINGS = {
     "admin": ["request_timeout_ms"],
     "producer": ["linger_ms", "batch_bytes", "buffer_bytes", "delivery_timeout_ms", "request_timeout_ms"],
-    "consumer": ["max_bytes", "max_wait_ms", "request_timeout_ms", "retry_backoff_ms", "start"],
+    "consumer": ["max_bytes", "max_wait_ms", "request_timeout_ms", "retry_backoff_ms", "node"],
     "group": ["acknowledge_interval_ms", "session_timeout_ms", "release_timeout_ms", "max_bytes", "max_attempts"],
     "push": ["concurrency", "suspend_ms", "consume_timeout_ms", "max_attempts"],
     "shared": ["lease_ms", "prefetch", "max_bytes", "request_timeout_ms"],

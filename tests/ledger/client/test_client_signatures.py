@@ -31,6 +31,8 @@ TWINS = {
 CLIENTS = sorted({*TWINS, *TWINS.values()})
 # A synchronous client starts in its constructor, and `close` has the arguments that `stop` has in the asyncio client.
 STOPPING = ("start", "stop", "close", "aclose")
+# The names of a method that stops a client.
+STOPS = ("stop", "close", "aclose")
 # A plain function in both, or a coroutine function in the asyncio client only.
 ASYNC_WORDS = re.compile(
     r"\b(?:asyncio\.Future|concurrent\.futures\.Future|AsyncIterator|Iterator|AsyncTransaction|Transaction)\b"
@@ -79,6 +81,33 @@ def test_the_synchronous_twin_has_what_the_asyncio_client_has(name: str, twin: s
             assert plain[0] == plain[1], method
 
     assert parameters(ours["close"]) == parameters(getattr(ledgermq, twin).stop)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_methods_that_stop_a_client_take_the_same_arguments(name: str) -> None:
+    client = getattr(ledgermq, name)
+    first, *others = (parameters(getattr(client, stop)) for stop in STOPS if hasattr(client, stop))
+    assert others
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("name", ["GroupConsumer", "PushConsumer", "SharedConsumer", "Responder"])
+async def test_all_methods_that_stop_a_client_pass_the_time_limit_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, twin = getattr(ledgermq, name), getattr(ledgermq, f"Async{name}")
+    limits: list[float] = []
+
+    async def stop(_: object, timeout_s: float) -> None:
+        limits.append(timeout_s)
+
+    monkeypatch.setattr(twin, "stop", stop)
+    client = twin.__new__(twin)
+    await client.close(1)
+    await client.aclose(timeout_s=2)
+    monkeypatch.setattr(plain, "close", lambda _, timeout_s: limits.append(timeout_s))
+    plain.__new__(plain).stop(3)
+    assert limits == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", sorted({*ledgermq.__all__} - {"__version__", "errors"}))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
-from ledger.client.producer.slices import blocks, checked_lengths, cuts
+from ledger.client.producer.slices import blocks, check_many, checked_lengths, cuts
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 
 
@@ -57,10 +57,15 @@ def test_nothing_is_no_block(empty: list[bytes]) -> None:
     assert list(blocks(empty)) == []
 
 
-@pytest.mark.parametrize("values", [b"one message", "text", bytearray(b"x")])
-def test_one_value_is_not_many(values: bytes) -> None:
+@pytest.mark.parametrize("values", [b"one message", "text", bytearray(b"x"), memoryview(b"x"), None, 5])
+def test_one_value_is_not_many(values: object) -> None:
     with pytest.raises(InvalidArgumentError, match="use send"):
-        list(blocks(values))
+        check_many(values)
+
+
+@pytest.mark.parametrize("values", [[b"x"], (b"x",), iter([b"x"]), np.array([b"x"]), {b"x": 1}.keys()])
+def test_an_iterable_is_many(values: object) -> None:
+    check_many(values)
 
 
 def test_text_is_refused_with_advice() -> None:
