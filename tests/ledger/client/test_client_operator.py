@@ -233,8 +233,7 @@ async def test_holds_are_listed_of_shards_that_the_client_had_not_heard_of() -> 
 
 
 async def test_what_is_asked_of_one_shard_is_asked_of_no_other() -> None:
-    for shard, force in ((1, False), (0, True)):
-        cluster = GrownCluster(RemoveNode=[DONE])
-        options = {**OPTIONS, "wait": False, "force": force}
-        await EveryShard(cluster).remove(4, shard, **options)  # type: ignore[arg-type]
-        assert [request.shard for request in cluster.asked] == [shard]
+    cluster = GrownCluster(RemoveNode=[DONE])
+    options = {**OPTIONS, "wait": False, "force": True}
+    await EveryShard(cluster).remove(4, 0, **options)  # type: ignore[arg-type]
+    assert [request.shard for request in cluster.asked] == [0]
