@@ -544,8 +544,12 @@ def _read(path: Path) -> dict[str, Any]:
 def _sentences(error: ValidationError, path: Path | None, environment: Mapping[str, Any]) -> list[str]:
     file = f"{path}: " if path else ""
     sentences = []
-    for fault in error.errors(include_url=False):
+    faults = error.errors(include_url=False)
+    with_wrong_items = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
+    for fault in faults:
         if fault["type"] == "default_factory_not_called":  # this fault only says that there are other faults
+            continue
+        if fault["type"] == "too_short" and fault["loc"][0] in with_wrong_items:  # wrong items do not count
             continue
         key = str(fault["loc"][0]) if fault["loc"] else ""
         where = "environment: " if key in environment else file

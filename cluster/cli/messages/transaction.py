@@ -13,12 +13,16 @@ import click
 from cluster.cli.messages.message import shown
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.cli.progress_line import progress_told
 from cluster.message_json import bytes_as_json
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.transactions_admin import MAX_TRANSACTIONS
 from ledger.client.transactions.records import PreparedMessage, TransactionDescription
 from ledger.errors import LedgerError
 from ledger.words import counted
+
+# Transactions that a command ends at the same time.
+_AT_ONCE = 64
 
 
 @click.group()
@@ -104,33 +108,72 @@ def commit(ids: Sequence[str], bootstrap: str) -> int:
 
 
 @transaction.command()
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.option("--group", help="All open transactions of this producer group, in place of ids.")
 @bootstrap_option
-def rollback(ids: Sequence[str], bootstrap: str) -> int:
+def rollback(ids: Sequence[str], group: str | None, bootstrap: str) -> int:
     """Roll transactions back: consumers never get their messages.
 
     Only for transactions whose program is dead: it could still commit. The exit status is 1 if a transaction was not
     rolled back.
     """
-    return _end(ids, bootstrap, commit=False)
+    if (group is None) == (not ids):
+        raise click.UsageError("give the ids of transactions, or --group: it says which transactions are rolled back")
+    return _end(ids, bootstrap, commit=False) if group is None else _roll_back_all(group, bootstrap)
 
 
 def _end(ids: Sequence[str], bootstrap: str, *, commit: bool) -> int:
-    async def work() -> list[LedgerError]:
-        failures = []
+    ends = _Ends(commit=commit)
+
+    async def work() -> None:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             for each in ids:
-                try:
-                    await (admin.commit_transaction(each) if commit else admin.rollback_transaction(each))
-                except LedgerError as error:
-                    failures.append(error)
-                    say(f"{each}: {error}")
-        return failures
+                await ends.end(admin, each)
 
-    failures = asyncio.run(work())
-    done = "committed" if commit else "rolled back"
-    say(f"{counted(len(ids) - len(failures), 'transaction')} {done}.")
-    return 1 if failures else 0
+    asyncio.run(work())
+    return ends.told()
+
+
+def _roll_back_all(group: str, bootstrap: str) -> int:
+    ends = _Ends(commit=False)
+
+    async def work() -> None:
+        async with (
+            AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+            progress_told(lambda: f"{counted(ends.done, 'transaction')} rolled back so far."),
+        ):
+            while True:
+                found = await admin.transactions(group, limit=MAX_TRANSACTIONS)
+                done = ends.done
+                for at in range(0, len(found), _AT_ONCE):
+                    await asyncio.gather(*(ends.end(admin, each.id) for each in found[at : at + _AT_ONCE]))
+                if len(found) < MAX_TRANSACTIONS or ends.done == done:
+                    return
+
+    asyncio.run(work())
+    return ends.told()
+
+
+class _Ends:
+    """Ends transactions, counts them, and says which could not be ended."""
+
+    def __init__(self, *, commit: bool) -> None:
+        self._commit = commit
+        self.done = self._failed = 0
+
+    async def end(self, admin: AsyncAdmin, transaction: str) -> None:
+        try:
+            await (admin.commit_transaction if self._commit else admin.rollback_transaction)(transaction)
+        except LedgerError as error:
+            self._failed += 1
+            say(f"{transaction}: {error}")
+        else:
+            self.done += 1
+
+    def told(self) -> int:
+        """Say how many transactions were ended, and return the exit status."""
+        say(f"{counted(self.done, 'transaction')} {'committed' if self._commit else 'rolled back'}.")
+        return 1 if self._failed else 0
 
 
 def _row(found: TransactionDescription) -> list[object]:

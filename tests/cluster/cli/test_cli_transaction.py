@@ -84,3 +84,22 @@ def test_transactions_are_listed_shown_and_ended(directory: Path) -> None:
 
 def test_a_wrong_id_is_named(directory: Path) -> None:
     assert b"is not the id of a transaction" in run("transaction", "show", "x1_wrong", cwd=directory, status=1).stderr
+
+
+def test_all_transactions_of_a_group_are_rolled_back(directory: Path) -> None:
+    bootstrap = (directory / "bootstrap").read_text()
+    with Producer(bootstrap) as producer:
+        for number in range(150):
+            producer.transaction("orders", group="dead").send(b"%d" % number)
+        other = producer.transaction("orders", group="alive")
+        other.send(b"x")
+        ended = run("transaction", "rollback", "--group", "dead", cwd=directory)
+        assert b"150 transactions rolled back." in ended.stderr
+        assert [each["id"] for each in listed(directory)] == [other.id]
+        other.rollback()
+
+
+@pytest.mark.parametrize("arguments", [(), ("some-id", "--group", "dead")])
+def test_a_rollback_is_told_what_to_roll_back(directory: Path, arguments: tuple[str, ...]) -> None:
+    refused = run("transaction", "rollback", *arguments, cwd=directory, status=2)
+    assert b"give the ids of transactions, or --group" in refused.stderr

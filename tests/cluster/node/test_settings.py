@@ -166,6 +166,13 @@ def test_a_wrong_setting_is_named(tmp_path: Path, more: str, named: str) -> None
     assert named in refusal(tmp_path, f"{more}\n{GOOD}")
 
 
+def test_a_list_with_a_wrong_item_is_not_called_too_short(tmp_path: Path) -> None:
+    said = refusal(tmp_path, f"retry_delays_s = [0]\n{GOOD}")
+    assert "`retry_delays_s` 0: input should be greater than 0" in said
+    assert "at least 1 item" not in said
+    assert "at least 1 item" in refusal(tmp_path, f"retry_delays_s = []\n{GOOD}")
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
