@@ -30,6 +30,8 @@ DISK_WARNING = 0.85
 SLOW_FLUSH_S = 0.1
 FEWEST_FLUSHES = 20
 GROUP_LAG_S = 600
+# A producer of its group answers a check of an open transaction sooner.
+OPEN_TRANSACTION_S = 120
 CERTIFICATE_CRITICAL_DAYS = 3
 CERTIFICATE_WARNING_DAYS = 30
 
@@ -262,6 +264,14 @@ def _groups(seen: Observation) -> Iterator[DoctorFinding]:
             yield DoctorFinding("warning", "dead-letters", what, f"ledgermq dlq list {group.name}")
 
 
+def _transactions(seen: Observation) -> Iterator[DoctorFinding]:
+    for node, figures in sorted(seen.figures.items()):
+        for shard, oldest_s in figures.oldest_halves_s:
+            if oldest_s > OPEN_TRANSACTION_S:
+                what = f"node {node}, shard {shard}: a transaction has been open for {oldest_s / 60:,.0f} minutes"
+                yield DoctorFinding("warning", "open-transaction", what, "ledgermq transaction list")
+
+
 def _unsafe(seen: Observation) -> Iterator[DoctorFinding]:
     open_to_others = not _is_local(seen) and not seen.security.tls
     if open_to_others:
@@ -324,6 +334,7 @@ _RULES: tuple[Callable[[Observation], Iterator[DoctorFinding]], ...] = (
     _versions,
     _voters,
     _groups,
+    _transactions,
     _unsafe,
     _unanswered,
 )

@@ -20,6 +20,7 @@ class NodeFigures:
     `disk_use` is the used part of the disk, from 0 to 1; None if the node has not measured it. `flush_s` is the mean
     time of an fsync in seconds, and `flushes` the number of measured fsyncs. `repairing` has the shards whose log is
     damaged and under repair. `flush` and `write` are settings of the node; an old node does not tell them.
+    `oldest_halves_s` says how long the oldest half batch waits in each shard that the node leads, in seconds.
     """
 
     disk_use: float | None = None
@@ -28,6 +29,7 @@ class NodeFigures:
     repairing: tuple[int, ...] = ()
     flush: str = ""
     write: str = ""
+    oldest_halves_s: tuple[tuple[int, float], ...] = ()
 
 
 def figures_of(text: str) -> NodeFigures:
@@ -35,6 +37,7 @@ def figures_of(text: str) -> NodeFigures:
     disk_use: float | None = None
     flush_sum = flush_count = 0.0
     repairing: list[int] = []
+    oldest_halves_s: list[tuple[int, float]] = []
     flush = write = ""
     for name, labels, value in _samples(text[:_MOST_CHARACTERS]):
         match name:
@@ -46,10 +49,14 @@ def figures_of(text: str) -> NodeFigures:
                 flush_count = value
             case "ledgermq_log_damaged" if value and (shard := _SHARD.search(labels)):
                 repairing.append(int(shard[1]))
+            case "ledgermq_transaction_oldest_seconds" if value and (shard := _SHARD.search(labels)):
+                oldest_halves_s.append((int(shard[1]), value))
             case "ledgermq_node_info":
                 flush, write = _first(_FLUSH, labels), _first(_WRITE, labels)
     mean = flush_sum / flush_count if flush_count else 0.0
-    return NodeFigures(disk_use, mean, int(flush_count), tuple(sorted(repairing)), flush, write)
+    return NodeFigures(
+        disk_use, mean, int(flush_count), tuple(sorted(repairing)), flush, write, tuple(sorted(oldest_halves_s))
+    )
 
 
 def _first(pattern: re.Pattern[str], labels: str) -> str:

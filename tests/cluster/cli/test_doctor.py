@@ -105,6 +105,13 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
         "node 3 votes in shard 0, and has no data of it",
         "cluster remove-node 3 --shard 0; ledgermq cluster add-node 3 --address 127.0.0.1:9873 --shard 0 --promote",
     ),
+    (
+        replace(HEALTHY, figures={1: NodeFigures(oldest_halves_s=((0, 30.0), (1, 600.0)))}),
+        "warning",
+        "open-transaction",
+        "node 1, shard 1: a transaction has been open for 10 minutes",
+        "ledgermq transaction list",
+    ),
     (with_node(node_of(2, rebuilt="it was damaged")), "note", "rebuilt", "it was damaged", "log verify"),
     (
         replace(
@@ -246,10 +253,12 @@ def test_figures_of_a_node() -> None:
             "ledgermq_log_flush_duration_seconds_count 30.0",
             'ledgermq_log_damaged{shard="3"} 1.0',
             'ledgermq_log_damaged{shard="4"} 0.0',
+            'ledgermq_transaction_oldest_seconds{shard="1"} 61.5',
+            'ledgermq_transaction_oldest_seconds{shard="0"} 0.0',
             "ledgermq_disk_use_ratio nonsense more",
             "ledgermq_disk_use_ratio nonsense",
             'ledgermq_node_info{cluster="flush=\\"",flush="sync",node="1",version="1.0",write="staged"} 1.0',
         ]
     )
-    assert figures_of(text) == NodeFigures(0.25, 0.05, 30, (3,), "sync", "staged")
+    assert figures_of(text) == NodeFigures(0.25, 0.05, 30, (3,), "sync", "staged", ((1, 61.5),))
     assert figures_of("") == NodeFigures()
