@@ -151,7 +151,7 @@ class Planner:
         if start > end or end > offsets.end_offset:
             self.lost(
                 f"The offsets {start} to {end} {where} should be read, and the queue ends at {offsets.end_offset}; "
-                "perhaps the topic was deleted and created again"
+                "perhaps the topic was deleted and created again, or endingOffsets are below startingOffsets"
             )
         elif start < min(offsets.first_offset, end):
             self.lost(
