@@ -23,7 +23,7 @@ import json
 import os
 import platform
 import zipfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ from cluster.cli.output import say
 from cluster.console.clients import ConsoleAdmin
 from ledger.client.connection.security import security_of
 from ledger.client.records import NodeStatus
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, PermissionDeniedError
 from ledger.v1 import inspection_pb2
 from ledger.validation.sources.access import HttpAccess
 from ledger.validation.sources.errors import SourceError
@@ -125,13 +125,10 @@ class BundleFiles:
 async def _collected(bootstrap: str) -> BundleFiles:
     """Ask all nodes. Raises LedgerError if no node answers."""
     found = BundleFiles()
-    seen = await observe(bootstrap)
-    found.unanswered += seen.unanswered
-    lines = [f"{each.urgency}: {each.what}\n  > {each.command}" for each in findings(seen, datetime.now(UTC))]
-    found.files["doctor.txt"] = "\n".join(lines or ["nothing is wrong"]) + "\n"
+    await _examine(found, bootstrap)
     async with ConsoleAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-        await _ask_cluster(found, admin)
-        nodes = await admin.cluster()
+        nodes = await found.answer("nodes", admin.cluster()) or []
+        await _ask_cluster(found, admin, nodes)
         for node in nodes:
             if node.reachable:
                 say(f"asking node {node.node} of {len(nodes)} nodes")
@@ -144,8 +141,19 @@ async def _collected(bootstrap: str) -> BundleFiles:
     return found
 
 
-async def _ask_cluster(found: BundleFiles, admin: ConsoleAdmin) -> None:
-    nodes = await admin.cluster()
+async def _examine(found: BundleFiles, bootstrap: str) -> None:
+    """Add what the doctor finds. Raises LedgerError if no node answers."""
+    try:
+        seen = await observe(bootstrap)
+    except PermissionDeniedError as error:
+        found.unanswered.append(f"what the doctor finds: {error}")
+        return
+    found.unanswered += seen.unanswered
+    lines = [f"{each.urgency}: {each.what}\n  > {each.command}" for each in findings(seen, datetime.now(UTC))]
+    found.files["doctor.txt"] = "\n".join(lines or ["nothing is wrong"]) + "\n"
+
+
+async def _ask_cluster(found: BundleFiles, admin: ConsoleAdmin, nodes: Sequence[NodeStatus]) -> None:
     found.cluster = next((node.cluster for node in nodes if node.cluster), "")
     versions = {f"node-{node.node}": node.version for node in nodes if node.reachable}
     own = {"ledgermq": VERSION, "python": platform.python_version(), "grpc": grpc.__version__}

@@ -27,6 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
         admin.create_topic("orders")
         admin.add_user("reader", "the password of reader")
         admin.grant("reader", "describe", "cluster")
+        admin.add_user("nobody", "the password of nobody")
     with Producer(cluster.bootstrap, **cluster.client_options) as producer:
         producer.send("orders", MESSAGE)
     yield cluster
@@ -78,6 +79,15 @@ def test_a_user_with_fewer_rights_gets_a_smaller_bundle_that_says_so(cluster: De
     assert "settings and log of node 1" in files["README.txt"]
     assert "node-1/settings.json" not in files
     assert "node-1/events.json" in files
+
+
+def test_a_user_without_any_right_gets_a_bundle_that_says_what_it_lacks(cluster: DevCluster, tmp_path: Path) -> None:
+    status, said, files = bundled(
+        cluster, tmp_path / "bundle.zip", LEDGERMQ_USER="nobody", LEDGERMQ_PASSWORD="the password of nobody"
+    )
+    assert status == 1
+    assert "No answer: nodes: User nobody has no right to describe" in said
+    assert "nodes: User nobody" in files["README.txt"]
 
 
 def test_a_file_that_exists_stays(cluster: DevCluster, tmp_path: Path) -> None:
