@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from cluster.node.process.vital import Vital
 from cluster.node.replica.shard_log import ShardError
 from cluster.node.settings import GivenSettings, SettingsError
 from ledger.client.sync.loop_thread import LoopThread, started, stopped
+from ledger.errors import InvalidArgumentError
 from ledger.local_socket import socket_address
 from store import StoreError
 
@@ -77,6 +79,8 @@ class EmbeddedNode:
         `flush="sync"`, an acknowledged message is on the disk; with "async", the node flushes it within 10 s, and a
         power failure may lose it. `settings` are other settings of node.toml (docs/OPERATING.md), for example
         `{"retention_hours": 0}`; without it, messages are removed after 72 hours."""
+        if not isinstance(data, (str, os.PathLike)) or not os.fspath(data):
+            raise InvalidArgumentError(f"data is {data!r}: it must be the path of the node's data directory.")
         self._data = Path(data).absolute()
         self._given = dict(settings or {})
         self._flush = flush

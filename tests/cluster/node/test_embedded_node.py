@@ -14,12 +14,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.node.process.sockets import opened, sockets_of_this_process
 from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Consumer, Producer
 from ledgermq.embedded import EmbeddedNode, EmbeddedNodeError
+from ledgermq.errors import InvalidArgumentError
 
 pytestmark = pytest.mark.real
 
@@ -32,6 +34,12 @@ async def create_topic(node: EmbeddedNode, queues: int = 1) -> None:
 async def values(node: EmbeddedNode, count: int) -> list[bytes]:
     async with AsyncConsumer("orders", bootstrap_servers=node.bootstrap) as consumer:
         return [(await anext(consumer)).value for _ in range(count)]
+
+
+@pytest.mark.parametrize("data", ["", None, 5])
+def test_a_node_needs_a_directory(data: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be the path of the node's data directory"):
+        EmbeddedNode(data)
 
 
 async def test_it_keeps_what_it_acknowledged(tmp_path: Path) -> None:
