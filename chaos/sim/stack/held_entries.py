@@ -52,6 +52,8 @@ class HeldEntries:
         self.owed: Tail | None = None
         # The last entry of the log when the node was no suspect any more, while its mark is still there; else 0.
         self._trusted_at = 0
+        # The term in which the node stood for election as a suspect, at the last look; else 0.
+        self._stood_in = 0
         self._node = node
         self._log_directory, self._mark = directory / "log", directory / "suspect"
         self._segment_bytes = segment_bytes
@@ -166,11 +168,17 @@ class HeldEntries:
         is_marked = disk.has(self._mark)
         if raft.is_suspect:
             self._trusted_at = 0
+            self._stood_in = raft.term if raft.role is Role.CANDIDATE else 0
             if not is_marked:
                 self._fail("a suspect is marked", f"node {self._node} is a suspect, but its disk has no mark")
                 self.owed = None
             return
-        if raft.role is not Role.LEADER and Tail(log.tail.term, log.last_index) < owed:
+        tail = Tail(log.tail.term, log.last_index)
+        if self._stood_in == raft.term != 0 and raft.leader == 0:
+            # All voters elected it, so the loss of what no voter has is accepted. It has left already, for example
+            # because its disk is full.
+            self.owed = owed = min(owed, tail)
+        if raft.role is not Role.LEADER and tail < owed:
             self._fail(
                 "a node that lost something is a suspect",
                 f"node {self._node} acknowledged entry {owed.last} of term {owed.term} and lost it; it is no suspect, "
