@@ -12,13 +12,18 @@ from ledger.errors import InvalidArgumentError
 NO_LIMIT = 1 << 53
 
 
+def as_whole(value: object) -> int | None:
+    """Return a whole number as an int; it may be an integer of NumPy. Return None for everything else, also for True
+    and False."""
+    return value.__index__() if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+
+
 def checked_whole(name: str, value: object, lowest: int, highest: int = NO_LIMIT) -> int:
     """Return the whole number `value` as an int; it may be an integer of NumPy. Raises InvalidArgumentError, whose text
     names the argument."""
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        number = value.__index__()
-        if lowest <= number <= highest:
-            return number
+    number = as_whole(value)
+    if number is not None and lowest <= number <= highest:
+        return number
     raise InvalidArgumentError(f"{name} is {value!r}: it must be a whole number{_between(lowest, highest)}.")
 
 

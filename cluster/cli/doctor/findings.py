@@ -126,26 +126,26 @@ def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
 
 
 def _lost_replicas(seen: Observation) -> Iterator[DoctorFinding]:
+    for node, shard in _lost(seen):
+        again = f"{node.node} --address {node.address} --shard {shard} --promote"
+        yield DoctorFinding(
+            "warning",
+            "lost-replica",
+            f"node {node.node} votes in shard {shard}, and has no data of it (a new or wiped directory)",
+            f"ledgermq cluster remove-node {node.node} --shard {shard}; ledgermq cluster add-node {again}",
+        )
+
+
+def _lost(seen: Observation) -> Iterator[tuple[NodeStatus, int]]:
+    """Return the nodes, each with a shard, that the shard counts as voters and that themselves wait to be members."""
+    voters = {(member.node, shard) for shard, each in seen.members.items() for member in each.members if member.voter}
     for node, shard in _replicas(seen):
-        if _is_lost(seen, node.node, shard):
-            again = f"{node.node} --address {node.address} --shard {shard.shard} --promote"
-            yield DoctorFinding(
-                "warning",
-                "lost-replica",
-                f"node {node.node} votes in shard {shard.shard}, and has no data of it (a new or wiped directory)",
-                f"ledgermq cluster remove-node {node.node} --shard {shard.shard}; ledgermq cluster add-node {again}",
-            )
-
-
-def _is_lost(seen: Observation, node: int, shard: ShardStatus) -> bool:
-    """Return True if the members of a shard count this node as a voter, and the node itself waits to be one."""
-    members = seen.members.get(shard.shard)
-    votes = members is not None and any(member.node == node and member.voter for member in members.members)
-    return votes and shard.role in ("waiting", "joining")
+        if shard.role in ("waiting", "joining") and (node.node, shard.shard) in voters:
+            yield node, shard.shard
 
 
 def _behind(seen: Observation) -> Iterator[DoctorFinding]:
-    lost = {(node.node, shard.shard) for node, shard in _replicas(seen) if _is_lost(seen, node.node, shard)}
+    lost = {(node.node, shard) for node, shard in _lost(seen)}
     answering = {node.node for node in seen.nodes if node.reachable}
     for shard, members in sorted(seen.members.items()):
         for member in members.members:

@@ -106,9 +106,8 @@ class HttpPort:
         self._not_ready = not_ready
         self._no_writes = no_writes
         self._segments = segments
-        app = web.Application(
-            middlewares=[handled, in_time] if rights is None else [handled, in_time, rights.middleware]
-        )
+        checks = [] if rights is None else [rights.middleware]
+        app = web.Application(middlewares=[handled, in_time, *checks])
         self.app = app
         app.add_routes(
             [

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import SupportsIndex
 
 from ledger.client.checked_arguments import checked_pair, shown
+from ledger.client.checked_numbers import as_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.records import QueueOffsets, TopicQueue
@@ -84,8 +84,8 @@ def _checked_times(times: object) -> dict[TopicQueue, int]:
 def checked_time(time_ms: object) -> int:
     """Return `time_ms` as an int if it is a valid time in ms since 1970; it may be an integer of NumPy. Raises
     InvalidArgumentError if `time_ms` is not a valid time."""
-    number = time_ms.__index__() if isinstance(time_ms, SupportsIndex) and not isinstance(time_ms, bool) else -1
-    if not 0 <= number < 1 << 62:
+    number = as_whole(time_ms)
+    if number is None or not 0 <= number < 1 << 62:
         raise InvalidArgumentError(f"A time must be milliseconds since 1970; it is {time_ms!r}.")
     return number
 

@@ -84,7 +84,7 @@ class Lifetime(Client):
     """The base class of the synchronous clients. The constructor starts the client, and `close` or the end of a
     `with` block stops the client."""
 
-    # True: the client has work that goes on if the program keeps no reference to it, such as calls of a listener.
+    # True: the client works without calls of the program, for example because it calls a listener.
     _works_alone: ClassVar[bool] = False
 
     @abstractmethod
@@ -104,8 +104,9 @@ class Lifetime(Client):
         self.close()
 
     def __del__(self) -> None:
-        """Warn if the program has forgotten the client and not closed it. Its thread would go on: a member of a group
-        would keep queues that nobody reads. So the thread stops the client, unless it has work without the program."""
+        """Warn if the program has forgotten the client and not closed it. The thread of a forgotten client would go on,
+        and a forgotten member of a group would keep its queues. So the thread stops the client, unless the client works
+        without calls of the program."""
         thread: Any = getattr(self, "_thread", None)
         if thread is None or not thread.alive or sys.is_finalizing():
             return

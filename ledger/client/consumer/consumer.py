@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Literal, Self, SupportsIndex, TypeVar, cast
+from typing import Generic, Literal, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.checked_arguments import (
@@ -23,7 +23,7 @@ from ledger.client.checked_arguments import (
     checked_place,
     shown,
 )
-from ledger.client.checked_numbers import NO_LIMIT, checked_timeout, checked_whole
+from ledger.client.checked_numbers import NO_LIMIT, as_whole, checked_timeout, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -474,10 +474,9 @@ def checked_start(start: object) -> Start:
         return start
     if isinstance(start, str) and start in ("earliest", "latest"):
         return cast("Start", start)
-    if isinstance(start, SupportsIndex) and not isinstance(start, bool):
-        offset = start.__index__()
-        if 0 <= offset <= NO_LIMIT:
-            return offset
+    offset = as_whole(start)
+    if offset is not None and 0 <= offset <= NO_LIMIT:
+        return offset
     raise InvalidArgumentError(f'start is {shown(start)}: it must be "earliest", "latest", an offset or a datetime.')
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster.local.processes import DevCluster
 from ledgermq import (
-    Admin,
     AsyncAdmin,
     AsyncConsumer,
     AsyncGroupConsumer,
@@ -21,21 +19,8 @@ from ledgermq import (
     AsyncSharedConsumer,
 )
 from ledgermq.errors import ClosedError
-from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
-    cluster.start(1, base_port=free_base_port(1))
-    with Admin(cluster.bootstrap) as admin:
-        admin.create_topic("orders", 1)
-        admin.create_topic("replies", 1)
-        admin.create_consumer_group("shared")
-    yield cluster.bootstrap
-    cluster.purge()
 
 
 async def nothing(_: object) -> None:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from cluster.local.processes import DevCluster
 from ledgermq import Admin, Consumer, GroupConsumer, Producer, PushConsumer, SharedConsumer
-from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
-    cluster.start(1, base_port=free_base_port(1))
-    with Admin(cluster.bootstrap) as admin:
-        admin.create_topic("orders", 4)
-        admin.create_consumer_group("shared")
-    yield cluster.bootstrap
-    cluster.purge()
 
 
 def client_threads() -> list[str]:
