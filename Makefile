@@ -48,7 +48,7 @@ test: $(VENV)/.test rocketmq-clients ## the whole test suite: in parallel, and w
 	$(BIN)/pytest -m "not floor" $(PARALLEL)
 	$(BIN)/pytest -m floor
 
-test-quick: $(VENV)/.test ## the tests that need neither sockets nor other processes: less than a minute
+test-quick: $(VENV)/.test ## the tests that need neither sockets nor other processes: about a minute
 	$(BIN)/pytest --quick $(PARALLEL)
 
 coverage: $(VENV)/.test rocketmq-clients ## the whole test suite, and which lines and branches it ran: coverage/index.html

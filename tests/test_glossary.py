@@ -403,6 +403,7 @@ def resolves(name: str) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_names_in_strings_resolve() -> None:
     """A monkeypatch of a name that has moved fails. But a rule or a filter with an old name would pass without
     effect."""

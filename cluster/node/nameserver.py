@@ -22,6 +22,7 @@ from cluster.node.security.certificate_proof import CertificateCredentials
 from cluster.node.security.certificates import CertificateError, CertificateFiles, CertificateWatch
 from cluster.node.security.connection_limits import ConnectionLimits, Limits
 from cluster.node.security.connection_watch import ConnectionWatch
+from cluster.node.security.own_certificate import NameServerCertificate
 from cluster.node.security.tls import server_credentials
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
@@ -56,7 +57,7 @@ class NameServerSecurity:
         """Raises NameServerError."""
         try:
             if self.files is not None:
-                watch = CertificateWatch(self.files)
+                watch = CertificateWatch(self.files, NameServerCertificate(self.files, self.cluster).check)
                 return watch, NodeProofs(self.cluster, NAME_SERVER, CertificateCredentials(self.cluster, watch))
             if self.cluster_secret_file is not None:
                 return None, NodeProofs(None, NAME_SERVER, SecretCredentials(self.cluster_secret_file))

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 from ledger.broker.access.callers import Caller
+from ledger.broker.access.places import Places
 from ledger.client.shared.lease_ends import extended_end_s
 from ledger.client.shared.shared_message import EXTEND, GIVE_BACK, PUT_OFF, MessageLease
 from ledger.errors import BusyError, LedgerError
@@ -30,8 +31,8 @@ RENEW_AT_MOST_S = 3 * 3_600.0
 LOOK_S = 5.0
 # Leases that this node extends, and those of one caller.
 MAX_RENEWED, MAX_RENEWED_OF_A_CALLER = 100_000, 50_000
-# Streams for changes of this node.
-MAX_CHANGERS = 10_000
+# Streams for changes of this node, and those of one user.
+MAX_CHANGERS, MAX_CHANGERS_OF_A_USER = 20_000, 10_000
 # After a consumer has ended, its messages are handed out again after this time.
 RELEASE_MS = 1_000
 # Streams for changes that were not used for this time are closed.
@@ -60,6 +61,8 @@ class FrontLeases:
         self._monotonic_s = monotonic_s
         # By clients, group, topic id and shard.
         self._changers: dict[_Place, LeaseChanger] = {}
+        # By user.
+        self._changer_places = Places(MAX_CHANGERS, MAX_CHANGERS_OF_A_USER)
         # By group and lease.
         self._renewed: dict[tuple[str, MessageLease], _Renewed] = {}
         # By holder.
@@ -165,7 +168,7 @@ class FrontLeases:
         key = (clients, group, lease.topic_id, lease.shard)
         changer = self._changers.get(key)
         if changer is None:
-            if len(self._changers) >= MAX_CHANGERS:
+            if self._changer_places.take(clients.caller.user):
                 raise BusyError("This node changes leases of too many groups and topics now: try again shortly.")
             changer = LeaseChanger(clients.cluster, "rocketmq-front", group, lease.topic_id, lease.shard)
             self._changers[key] = changer
@@ -176,6 +179,7 @@ class FrontLeases:
         for key, changer in list(self._changers.items()):
             if changer.is_idle and now_s - changer.used_s > IDLE_S:
                 del self._changers[key]
+                self._changer_places.give_back(key[0].caller.user)
                 await changer.close()
 
     def _later(self, work: Coroutine[None, None, object]) -> None:

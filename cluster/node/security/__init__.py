@@ -5,7 +5,7 @@ In reading order:
     certificates.py       reads certificates and keys, and reads them again when the files change
     tls.py                TLS of the ports of a node, and of its channels to other nodes
     certificate_proof.py  proves a node, or a user, by its certificate
-    own_certificate.py    refuses the node's own certificate if it cannot prove this node
+    own_certificate.py    refuses the own certificate of a node or name server if it cannot prove it
     node_identity.py      how this node proves itself to other nodes: by a certificate, by the cluster secret, or not
     peer_admission.py     refuses the Raft messages of nodes that were removed
     node_channel.py       the channels by which a node calls the client services of other nodes

@@ -1,13 +1,15 @@
-"""Refuses the node's own certificate if it cannot prove this node to clients and to other nodes.
+"""Refuses the own certificate of a node or a name server if it cannot prove it to others.
 
-The check uses the node's own `tls_ca`, because all nodes and clients of a cluster trust the same authorities. What is
-checked depends on the certificate:
+The check of a node uses the node's own `tls_ca`, because all nodes and clients of a cluster trust the same authorities.
+What is checked depends on the certificate:
 
     has URIs ledgermq://...   an authority must have signed it, and one of the URIs must be the one of this node
     has none                  a node with peers refuses it; a node alone accepts it, also from a public authority
 
 A node with peers makes the same check as the peers (certificate_proof.py). It also looks for its DNS name, because the
 TLS of the peers needs this name.
+
+A name server needs its DNS name too, by which the TLS of the nodes knows it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from cluster.node.security.certificates import (
     node_dns_name,
     node_uri,
 )
+from raft.transport.node_proof import NAME_SERVER
 
 _SCHEME = "ledgermq://"
 
@@ -88,6 +91,30 @@ class OwnCertificate:
             raise CertificateError(
                 f"other nodes would refuse the certificate {self._files.certificate} ({error}). It needs the DNS name "
                 f"{self._dns_name}, and must be for servers and for clients: {self._way_out}"
+            ) from error
+
+
+class NameServerCertificate:
+    """Knows what the certificate of a name server of one cluster must be."""
+
+    def __init__(self, files: CertificateFiles, cluster: str) -> None:
+        self._files = files
+        self._cluster = cluster
+
+    def check(self, certificates: Certificates) -> None:
+        """Raises CertificateError if nodes of the cluster would refuse the certificate."""
+        name = node_dns_name(self._cluster, NAME_SERVER)
+        try:
+            check_as_receiver(
+                x509.load_pem_x509_certificates(certificates.certificate),
+                x509.load_pem_x509_certificates(certificates.ca),
+                name,
+            )
+        except FLAWS as error:
+            raise CertificateError(
+                f"the nodes of cluster {self._cluster} would refuse the certificate {self._files.certificate} "
+                f"({error}). It needs the DNS name {name}, and an authority in {self._files.ca} must have signed it: "
+                f"issue one with `ledgermq certs issue nameserver --cluster {self._cluster} --host HOST`"
             ) from error
 
 

@@ -112,12 +112,17 @@ class GroupMember:
         return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
     async def join(self) -> None:
-        """Join the consumer group for the first time. Raises UnknownTopicError or another LedgerError."""
+        """Join the consumer group for the first time. A caller that gives up does not leave a member behind. Raises
+        UnknownTopicError or another LedgerError."""
         topics = [await self._client.topic(name) for name in self._names]
         self._client.routes.on_topic_change.append(self._topic_changed)
         if self._settings.strategy in BY_ROOM:
             await self._client.routes.refresh_all()
-        await self._join(topics)
+        try:
+            await self._join(topics)
+        except asyncio.CancelledError:  # the coordinator may have got the request
+            await self.leave()
+            raise
 
     async def _join(self, topics: list[RoutedTopic]) -> None:
         """Join the consumer group, or join again with changed topics or machine rooms. Raises LedgerError."""

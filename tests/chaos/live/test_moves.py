@@ -116,6 +116,7 @@ class Cluster:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_BEGIN_S", "_MOVES_S"):
         monkeypatch.setattr(moves, limit, 0.2)
+    monkeypatch.setattr(moves, "_MOVE_S", 0.0)
 
 
 def site_of(cluster: Cluster) -> FaultSite:

@@ -59,12 +59,14 @@ async def test_a_program_that_is_cancelled_asks_nothing_more() -> None:
     assert asked == ["slow"]
 
 
+@pytest.mark.long
 def test_backups_have_what_was_committed() -> None:
     report = run(2, WISHES)
     assert report.passed, report.reason
     assert report.happened["back_up"] > 0
 
 
+@pytest.mark.long
 def test_a_backup_that_ends_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     take = BackupHold.take
 

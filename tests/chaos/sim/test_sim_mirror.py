@@ -14,6 +14,7 @@ from ledger.mirror.queue_copier import Place, QueueCopier
 WISHES = Wishes(world="stack", minutes=0.4, faults=("mirror_topics",))
 
 
+@pytest.mark.long
 def test_copies_are_the_messages_of_their_sources() -> None:
     report = run(3, WISHES)
     assert report.passed, report.reason

@@ -78,6 +78,7 @@ def test_a_leader_without_room_that_leads_on(monkeypatch: pytest.MonkeyPatch) ->
     assert "without room, a leader hands over" in reason_with("no_room")
 
 
+@pytest.mark.long
 def test_a_voter_without_room_that_stands_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "stands_late", property(lambda self: False))
     # A voter stands only if the leader is gone.

@@ -65,11 +65,13 @@ def test_the_control_plane_is_counted(report: ScaleReport) -> None:
     assert restart.heartbeats.mean == pytest.approx(400 / 3 / 12, rel=0.1)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_run(report: ScaleReport) -> None:
     assert run().digest == report.digest
     assert run(2, scenarios=()).digest != run(1, scenarios=()).digest
 
 
+@pytest.mark.long
 def test_shards_that_sleep_give_the_same_run() -> None:
     """To skip the shards in which nothing happens changes neither an event nor a figure."""
     fast, exact = (run(nodes=9, shards=12, rooms=3, scenarios=(RESTART, GROW), exact=exact) for exact in (False, True))
@@ -111,6 +113,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return monkeypatch.setattr
 
 
+@pytest.mark.long
 def test_a_planner_that_ignores_rooms_is_found(plant: Callable[..., None]) -> None:
     plant(_Planner, "_shared_room", lambda *_: 0)
     assert "replicas are in different rooms" in run().reason

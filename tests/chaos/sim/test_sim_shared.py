@@ -185,6 +185,7 @@ def test_messages_that_do_not_match_the_filter_are_passed_over_and_not_handed_ou
     assert log.wrong == ["nothing is passed over"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "by_key"), [(11, False), (1, True)])
 def test_a_run_with_a_filter_is_right(seed: int, by_key: bool) -> None:
     wishes = Wishes(world="stack", minutes=0.4, faults=("leader_ends_under_leases",))
@@ -196,6 +197,7 @@ def test_a_run_with_a_filter_is_right(seed: int, by_key: bool) -> None:
     assert found.figures["shared_unmatched_entries"] > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["leader_ends_under_leases", "clocks_leap_under_leases"])
 def test_a_fault_under_leases_has_an_effect_and_other_leaders_respect_the_leases(kind: str) -> None:
     found = run(11, Wishes(world="stack", minutes=0.4, faults=(kind,)))

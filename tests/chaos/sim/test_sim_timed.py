@@ -260,6 +260,7 @@ def test_a_directed_fault_reaches_its_place_and_the_run_is_right(kind: str, plac
     assert place in found.reached
 
 
+@pytest.mark.long
 def test_a_leader_dies_in_a_turn() -> None:
     """The fault kind has an effect, and the run is right: messages are delivered by the next leader."""
     found = run(11, Wishes(world="stack", minutes=0.4, faults=("leader_ends_at_due",)))

@@ -179,6 +179,7 @@ def test_an_acknowledged_send_that_is_in_no_log(logs: Logs) -> None:
     assert logs.wrong == ["acknowledged is committed"]
 
 
+@pytest.mark.long
 def test_a_leader_dies_in_a_transaction() -> None:
     """The fault kind has an effect, and the run is right: other leaders end the transactions."""
     found = run(11, Wishes(world="stack", minutes=0.4, faults=("leader_ends_in_transaction",)))

@@ -1,4 +1,5 @@
-"""Tests of the check that a node makes of its own certificate, at its start and when the files change."""
+"""Tests of the check that nodes and name servers make of their own certificates, at their start and when the files
+change."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cluster.authority import Authority, KeyPair, new_authority, read_authority, write_pair
-from cluster.node.security.certificates import CertificateWatch, node_dns_name, node_uri
+from cluster.node.nameserver import NameServerError, NameServerSecurity
+from cluster.node.security.certificates import CertificateFiles, CertificateWatch, node_dns_name, node_uri
 from cluster.node.security.node_identity import node_identity
 from cluster.node.settings import NodeSettings, SettingsError
 from ledgermq import AsyncAdmin
+from raft.transport.node_proof import NAME_SERVER
 from tests.cluster.secured import tls_fleet, write_authority
 
 PEERS = {1: "127.0.0.1:1", 2: "127.0.0.1:2", 3: "127.0.0.1:3"}
@@ -259,3 +262,32 @@ async def test_clients_still_reach_a_node_that_got_a_wrong_certificate(wrong: st
         await fleet.start(1)
     finally:
         await fleet.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "cluster", "said"),
+    [
+        ([x509.DNSName("localhost")], "test", "would refuse the certificate .*It needs the DNS name node-0"),
+        ([x509.DNSName(node_dns_name("test", NAME_SERVER))], "other", "the nodes of cluster other would refuse"),
+    ],
+)
+def test_a_name_server_refuses_a_certificate_that_nodes_would_refuse(
+    tmp_path: Path, names: list[x509.GeneralName], cluster: str, said: str
+) -> None:
+    authority = write_authority(tmp_path, cluster="test")
+    copy(tmp_path, issued(authority, names))
+    with pytest.raises(NameServerError, match=said):
+        NameServerSecurity(cluster, name_server_files(tmp_path)).identity()
+
+
+def test_a_name_server_takes_its_certificate_of_its_cluster_only(tmp_path: Path) -> None:
+    authority = write_authority(tmp_path, cluster="test")
+    copy(tmp_path, authority.name_server(["localhost"]))
+    assert NameServerSecurity("test", name_server_files(tmp_path)).identity()[0] is not None
+    copy(tmp_path, new_authority("test").name_server(["localhost"]))
+    with pytest.raises(NameServerError, match=r"an authority in .*ca.pem must have signed it"):
+        NameServerSecurity("test", name_server_files(tmp_path)).identity()
+
+
+def name_server_files(directory: Path) -> CertificateFiles:
+    return CertificateFiles(directory / "node-1.pem", directory / "node-1.key", directory / "ca.pem")

@@ -1,13 +1,15 @@
-"""A consumer of a consumer group without a cluster: how its waiting calls end."""
+"""A consumer of a consumer group without a cluster: how its start and its waiting calls end."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ledger.client.group.group_membership import GroupMember
 from ledger.errors import ClosedError, RequestTimeoutError
 from ledgermq import AsyncGroupConsumer
 
@@ -82,3 +84,40 @@ async def test_a_stop_waits_for_the_end_that_a_cancelled_stop_has_begun() -> Non
     assert link.steps == []
     await member.stop()
     assert link.steps == ["leave"]
+
+
+class SilentCoordinator:
+    """Stands for a client whose coordinator gets a member's join, and does not answer it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.has_join = asyncio.Event()
+        self.routes = SimpleNamespace(on_topic_change=[], snapshot=lambda: SimpleNamespace(nodes=(), shards={}))
+
+    async def topic(self, name: str) -> Any:
+        return SimpleNamespace(name=name, topic_id=7, shards=(0, 0))
+
+    async def call(self, _shard: int, make: Callable[[Any, float], Any], **_: Any) -> Any:
+        return await make(self, 1)
+
+    async def FindCoordinator(self, *_: Any, **__: Any) -> Any:  # noqa: N802, as gRPC calls it
+        return SimpleNamespace(shard=0)
+
+    async def Join(self, *_: Any, **__: Any) -> None:  # noqa: N802, as gRPC calls it
+        self.asked.append("join")
+        self.has_join.set()
+        await asyncio.sleep(60)
+
+    async def Leave(self, *_: Any, **__: Any) -> None:  # noqa: N802, as gRPC calls it
+        self.asked.append("leave")
+
+
+async def test_a_start_that_is_given_up_leaves_no_member_behind() -> None:
+    coordinator = SilentCoordinator()
+    settings = AsyncGroupConsumer("orders", group="work", bootstrap_servers="n1:1")._settings
+    joining = asyncio.create_task(GroupMember(coordinator, settings, ["orders"]).join())  # type: ignore[arg-type]
+    await coordinator.has_join.wait()
+    joining.cancel()
+    await asyncio.wait([joining])
+    assert joining.cancelled()
+    assert coordinator.asked == ["join", "leave"]

@@ -11,10 +11,12 @@ import pytest
 
 from ledger.broker.access.callers import ANYBODY, Caller
 from ledger.broker.access.places import Places
-from ledger.client.shared.shared_message import MessageLease
+from ledger.client.shared.shared_message import EXTEND, MessageLease
 from ledger.errors import BusyError
+from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.calls import FrontCall
-from ledger.rocketmq.leases import MAX_RENEWED_OF_A_CALLER, FrontLeases
+from ledger.rocketmq.leases import IDLE_S, MAX_RENEWED_OF_A_CALLER, FrontLeases
+from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.outgoing_message import FrontLimits, FrontMessage, outgoing_message
 from ledger.rocketmq.receiving import FrontReceiving
 from ledger.rocketmq.refusals import FrontRefusal
@@ -144,3 +146,26 @@ def test_leases_that_a_node_extends_have_a_limit_for_each_user() -> None:
     assert not leases.is_full(BOB.holder)
     leases.drop(cast(Any, SimpleNamespace(caller=ALICE.caller)), "work", held[0])
     assert not leases.is_full(ALICE.holder)
+
+
+async def test_streams_for_changes_have_a_limit_for_each_user_until_they_are_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ledger.rocketmq.leases.MAX_CHANGERS_OF_A_USER", 3)
+    now_s = 1.0
+    leases = FrontLeases(cast(Any, SimpleNamespace(on_end=[])), UNUSED, lambda: now_s)
+    alice, bob = (NativeClients(call.caller, UNUSED, UNUSED, UNUSED) for call in (ALICE, BOB))
+
+    async def change(clients: NativeClients, topic_id: int) -> None:
+        """Change a lease at an offset that no message can have: this is answered without a request."""
+        await leases.change(clients, "work", EXTEND, MessageLease(0, topic_id, 0, MAX_OFFSET, 11, 0))
+
+    for topic_id in range(3):
+        await change(alice, topic_id)
+    await change(alice, 2)
+    with pytest.raises(BusyError, match="too many groups and topics"):
+        await change(alice, 3)
+    await change(bob, 3)
+    now_s += IDLE_S + 1
+    await leases._close_idle()
+    await change(alice, 3)

@@ -125,6 +125,7 @@ def test_a_token_expires_by_append_times(shard: Shard0) -> None:
     assert list(shard.state.access.tokens) == [b"e" * 32]
 
 
+@pytest.mark.long
 def test_tokens_have_a_limit(shard: Shard0) -> None:
     users = [f"user-{number}" for number in range(MAX_DELEGATED_TOKENS // MAX_TOKENS_OF_A_USER)]
     for number, user in enumerate(users):

@@ -438,6 +438,7 @@ CHANGES = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.lists(CHANGES, min_size=1, max_size=4)), max_size=12))
 def test_the_state_agrees_with_a_model_of_single_messages(entries: list[tuple[int, list[LeaseChange]]]) -> None:

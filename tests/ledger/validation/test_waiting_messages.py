@@ -208,6 +208,7 @@ def columns(first: int, times: list[int]) -> WaitingColumns:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_record_of_a_million_messages_is_small_and_drops_what_is_over() -> None:
     record, cursor = TimedRecord(100), TimedCursor()
     size, rounds = 1000, 1000

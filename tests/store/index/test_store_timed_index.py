@@ -360,6 +360,7 @@ def test_a_bucket_that_is_begun_again_has_files_of_its_own() -> None:
 # -- a log that begins later
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(st.data())
 def test_an_index_of_a_log_that_begins_after_the_copies_is_equal(data: st.DataObject) -> None:

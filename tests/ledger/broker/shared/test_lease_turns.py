@@ -412,6 +412,7 @@ async def test_a_new_leader_knows_which_keys_are_open() -> None:
     assert offsets(await member.receive()) == [3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_key", [False, True])
 async def test_the_skips_of_many_queues_come_in_several_entries(by_key: bool) -> None:
     leader = LeasingLeader(by_key=by_key, queues=24)
