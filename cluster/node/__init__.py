@@ -5,6 +5,7 @@ This package contains, in reading order:
 
     settings.py            the settings of an operator, checked in one place
     node.py                opens the data directory, starts the shards and connects them to the ports
+    client_services.py     the gRPC services of a node for clients
     embedded.py            a node in the process and event loop of a user's program
     node_shards.py         the shards with a replica on this node; shard_calls.py: calls to leaders on other nodes
     transaction_calls.py   calls to the leaders of shards about transactions

@@ -21,18 +21,15 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.node.client_services import ClientServices
 from cluster.node.delivered import Delivered
 from cluster.node.formation.first_start import GrpcIntroductions
-from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.metrics.placement_metrics import PlacementCollector
 from cluster.node.metrics.raft_metrics import RaftCollector
 from cluster.node.metrics.readiness_metrics import ReadinessCollector
 from cluster.node.metrics.request_metrics import RequestCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
-from cluster.node.metrics.slow_metrics import SlowRequestCollector
-from cluster.node.metrics.timed_metrics import TimedCollector
-from cluster.node.metrics.transaction_metrics import TransactionCollector
 from cluster.node.node_shards import NodeShards
 from cluster.node.process.clock_watch import ClockWatch
 from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
@@ -52,32 +49,12 @@ from cluster.node.security.local_server import LocalServer, NotASocketError
 from cluster.node.security.node_channel import NodeChannel
 from cluster.node.security.node_identity import node_identity
 from cluster.node.security.peer_admission import GrpcAskMember, PeerAdmission
-from cluster.node.security.tls import http_context, server_credentials
+from cluster.node.security.tls import server_credentials
 from cluster.node.settings import NodeSettings, SettingsError, split_address
-from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.node_view import NodeFacts, RocketmqAddresses
-from ledger.broker.quotas.quota import Quota, QuotaRates
-from ledger.broker.rpc.broker import BrokerService, add_broker
-from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
-from ledger.broker.rpc.consumer_groups import ConsumerGroupService
-from ledger.broker.rpc.inspection import Inspected, InspectionService
-from ledger.broker.rpc.operations import OperationsService
-from ledger.broker.rpc.throttling import Quotas
-from ledger.broker.rpc.topic_rights import TopicRights
-from ledger.broker.rpc.trace_wire import MessageTraces
-from ledger.broker.rpc.transactions import TransactionService
 from ledger.broker.slow.slow_requests import SlowRequests
 from ledger.client.connection.environment import Environment
-from ledger.client.connection.security import Security
-from ledger.v1 import (
-    consumer_group_operations_pb2_grpc,
-    consumer_group_pb2_grpc,
-    inspection_pb2_grpc,
-    operations_pb2_grpc,
-    security_pb2_grpc,
-    transaction_pb2_grpc,
-)
 from ledger.version import VERSION
 from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
@@ -86,7 +63,6 @@ from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 if TYPE_CHECKING:
-    from cluster.console.console import Console
     from cluster.node.http.http_port import HttpPort
     from cluster.node.node_spans import NodeSpans
     from cluster.node.rocketmq_ports import RocketmqPorts
@@ -158,8 +134,6 @@ class Node:
                 identity.proofs,
                 admission,
             )
-            broker = Broker(self._facts(), shards, retry_delays_s=settings.retry_delays_s)
-            self._response_budget = broker.queues.response_budget
             self._access = NodeAccess(
                 settings, shards.replicas, self._runtime, identity.proofs, identity.watch, password
             )
@@ -173,51 +147,18 @@ class Node:
                 self._runtime.now_ms,
                 self._spans,
             )
-            self._registry.register(SlowRequestCollector(slow))
-            self._broker = BrokerService(
-                broker,
+            self._services = ClientServices(
+                settings,
+                self._facts(),
+                shards,
+                self._runtime,
                 self._meters,
-                Quotas(
-                    Quota(
-                        "sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)
-                    ),
-                    Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
-                ),
-                self._access.authorizer,
+                self._access,
                 slow,
+                recent_log.lines if recent_log is not None else list,
             )
-            self._operations = OperationsService(
-                settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion, shards.placement
-            )
-            self._registry.register(self._raft_collector())
-            self._registry.register(self._readiness_collector())
-            rights = TopicRights(shards.replicas, self._access.authorizer)
-            self._inspection = InspectionService(
-                shards.replicas,
-                Inspected(
-                    self._runtime.chance.getrandbits(63),
-                    shards.events,
-                    self._access.audit,
-                    self._meters.traffic,
-                    self._meters.used_part_of_disk,
-                    slow,
-                    MessageTraces(shards.replicas, rights, slow.senders),
-                    settings.told(),
-                    recent_log.lines if recent_log is not None else list,
-                ),
-            )
-            self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
-            self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, now_ms, rights)
-            self._registry.register(TimedCollector(shards.deliveries))
-            self._registry.register(PlacementCollector(shards.replicas, settings.node))
-            self._transactions = TransactionService(
-                shards.local, shards.replicas, broker.transaction_topics, shards.checkers, self._access.authorizer
-            )
-            self._registry.register(TransactionCollector(shards.transactions))
-            self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
             # What the methods of the gRPC port got.
             self._delivered = Delivered()
-            self._registry.register(RequestCollector(self._delivered.total))
             self._server = aio.server(
                 interceptors=[RequestGuard(self._access.guard.admit, self._delivered, slow=slow), self._access.guard],
                 options=server_options(
@@ -228,6 +169,7 @@ class Node:
             self._local = LocalServer(settings.data, self._make_local_server) if has_socket else None
             self._http = self._make_http()
             self._rocketmq = self._make_rocketmq()
+            self._register_metrics()
             opened.pop_all()
 
     async def start(self) -> None:
@@ -248,7 +190,7 @@ class Node:
         if self._rocketmq is not None:
             self._tasks += [self._runtime.vital.spawn(work, name) for name, work in self._rocketmq.tasks()]
         if names := self._settings.nameservers:
-            registration = Registration(self._settings.node, names, self._broker.routes, self._identity.dialer)
+            registration = Registration(self._settings.node, names, self._services.broker.routes, self._identity.dialer)
             work = registration.run()
             self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
@@ -286,11 +228,6 @@ class Node:
         if self._http is not None:
             await self._http.stop()
 
-    def _given(self, topic_id: int, messages: int, size: int) -> None:
-        """Count messages that a member of a shared group got."""
-        if (topic := self._shards.replicas.topic(topic_id)) is not None:
-            self._meters.fetched(topic.name, messages, size, 0)
-
     def _shard_started(self, _: BrokerReplica) -> None:
         if self._embedded is not None:
             return
@@ -318,7 +255,7 @@ class Node:
             nodes=self._identity.proofs.proven_peers,
             proven=self._proven_peers,
             end_proofs=self._end_proofs,
-            stalled=self._response_budget.stalled_peers,
+            stalled=self._services.response_budget.stalled_peers,
         )
         return [own, *(self._rocketmq.connection_limits() if self._rocketmq is not None else ())]
 
@@ -329,72 +266,36 @@ class Node:
         self._access.sessions.end(peers)
         self._identity.proofs.end(peers)
 
-    def _raft_collector(self) -> RaftCollector:
-        return RaftCollector(
-            self._shards.replicas,
-            lambda: self._control_streams.refused.count,
-            tick_s=self._settings.tick_ms / 1000,
-        )
-
-    def _readiness_collector(self) -> ReadinessCollector:
-        watch = self._identity.watch
-        end = None if watch is None else lambda: watch.current.expires
-        return ReadinessCollector(self._shards.not_ready, self._shards.no_writes, end)
+    def _register_metrics(self) -> None:
+        """Tell the registry of `/metrics` what the parts of the node report. The meters have registered themselves."""
+        settings, shards, watch = self._settings, self._shards, self._identity.watch
+        certificate_end = None if watch is None else lambda: watch.current.expires
+        refused = self._control_streams.refused
+        for collector in (
+            RaftCollector(shards.replicas, lambda: refused.count, tick_s=settings.tick_ms / 1000),
+            ReadinessCollector(shards.not_ready, shards.no_writes, certificate_end),
+            PlacementCollector(shards.replicas, settings.node),
+            RequestCollector(self._delivered.total),
+        ):
+            self._registry.register(collector)
+        self._services.register_metrics(self._registry)
+        if self._rocketmq is not None:
+            self._registry.register(RocketmqCollector(self._rocketmq.front))
 
     def _make_http(self) -> HttpPort | None:
         if not self._settings.http:
             return None
         # Here, because aiohttp is a quarter of what a node imports, and nodes in tests have no HTTP port.
-        from cluster.node.http.downloads import DownloadLimits
-        from cluster.node.http.http_port import HttpLimits, HttpPort
-        from cluster.node.http.segment_routes import SegmentRoutes
+        from cluster.node.http.node_http import make_http
 
-        settings, shards, watch = self._settings, self._shards, self._identity.watch
-        downloads = DownloadLimits(
-            settings.max_downloads, settings.max_downloads_per_caller, settings.min_download_bytes_per_s
-        )
-        served = None
-        if settings.serve_segments:
-            served = SegmentRoutes(settings.node, settings.cluster, shards.local, downloads)
-        return HttpPort(
+        return make_http(
+            self._settings,
             self._registry,
-            shards.not_ready,
-            shards.no_writes,
-            served,
-            self._access.http_rights,
-            http_context(watch) if watch is not None else None,
-            HttpLimits(
-                connections_open_at_once(settings.max_http_connections, file_limit()),
-                settings.max_http_connections_per_host,
-                settings.http_idle_ms / 1000,
-            ),
-            self._make_console(),
-        )
-
-    def _make_console(self) -> Console | None:
-        settings = self._settings
-        if settings.console == "off":
-            return None
-        from cluster.console.clients import ConsoleClients
-        from cluster.console.console import Console
-        from cluster.console.pages import ROUTES  # here, because jinja2 and the pages are only for this port
-
-        return Console(
-            {
-                "cluster": settings.cluster,
-                "node": settings.node,
-                "retention_hours": settings.retention_hours,
-                "retention_bytes": settings.retention_bytes,
-            },
-            self._access.console,
-            ConsoleClients(
-                lambda: list((self._addresses() or settings.addresses).values()),
-                Security(tls=settings.tls_certificate is not None, ca=settings.tls_ca),
-            ),
+            self._shards,
+            self._access,
+            self._identity.watch,
+            lambda: self._addresses() or self._settings.addresses,
             self._runtime.now_ms,
-            ROUTES,
-            is_open=settings.console == "open",
-            is_secure=settings.tls_certificate is not None,
         )
 
     def _make_rocketmq(self) -> RocketmqPorts | None:
@@ -404,7 +305,8 @@ class Node:
         from cluster.node.own_streams import OwnProduceStream, OwnStream  # here, because most nodes have no such port
         from cluster.node.rocketmq_ports import RocketmqPorts
 
-        ports = RocketmqPorts(
+        services = self._services
+        return RocketmqPorts(
             settings,
             self._shards.replicas,
             self._access,
@@ -413,12 +315,10 @@ class Node:
             self._identity.dialer,
             self._identity.watch,
             {
-                "Produce": partial(OwnProduceStream, self._broker),
-                "Share": partial(OwnStream, self._consumer_groups.Share),
+                "Produce": partial(OwnProduceStream, services.broker),
+                "Share": partial(OwnStream, services.consumer_groups.Share),
             },
         )
-        self._registry.register(RocketmqCollector(ports.front))
-        return ports
 
     async def _serve_rocketmq(self) -> None:
         if self._rocketmq is None:
@@ -435,7 +335,7 @@ class Node:
         if self._embedded is not None:
             return
         add_raft(self._raft_service, self._server)
-        self._add_client_services(self._server)
+        self._services.add_to(self._server)
         raft_pb2_grpc.add_NodeProofServicer_to_server(self._identity.proofs, self._server)
         address = self._settings.listen
         try:
@@ -450,19 +350,10 @@ class Node:
         await self._server.start()
         log.info("node %d of cluster %r serves %s", self._settings.node, self._settings.cluster, address)
 
-    def _add_client_services(self, server: aio.Server) -> None:
-        add_broker(self._broker, server)
-        operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, server)
-        inspection_pb2_grpc.add_InspectionServicer_to_server(self._inspection, server)
-        transaction_pb2_grpc.add_TransactionsServicer_to_server(self._transactions, server)
-        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, server)
-        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(self._group_operations, server)
-        security_pb2_grpc.add_SecurityServicer_to_server(self._access.service, server)
-
     def _make_local_server(self) -> aio.Server:
         guards = [RequestGuard(slow=self._slow), self._access.local_guard]
         server = aio.server(interceptors=guards, options=server_options(self._settings.largest_entry_bytes))
-        self._add_client_services(server)
+        self._services.add_to(server)
         return server
 
     async def _serve_local(self) -> None:

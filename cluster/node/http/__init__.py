@@ -2,6 +2,7 @@
 
 This package contains, in reading order:
 
+    node_http.py        makes the HTTP port of a node, with its console, from the settings
     http_port.py        the paths of the port: /metrics, health checks, the log's segments and the console
     listener.py         accepts connections, within limits in total and for each host
     http_rights.py      checks the callers of each path
