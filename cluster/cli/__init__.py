@@ -64,7 +64,9 @@ class CommandEntry(NamedTuple):
 
 
 _COMMANDS = {
-    "dev": CommandEntry("cluster.cli.local.dev", "dev", "Run a local cluster: start, status, add-node, stop, purge."),
+    "dev": CommandEntry(
+        "cluster.cli.local.dev", "dev", "Run a local cluster: start, status, add-node, remove-node, stop, purge."
+    ),
     "server": CommandEntry("cluster.cli.servers.server", "server", "Run one node."),
     "topic": CommandEntry("cluster.cli.topics.topic", "topic", "Create, alter, delete, list and describe topics."),
     "produce": CommandEntry(
@@ -81,7 +83,7 @@ _COMMANDS = {
     ),
     "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Print the messages of topics."),
     "group": CommandEntry(
-        "cluster.cli.groups.group", "group", "Create, list, describe, reset and delete consumer groups."
+        "cluster.cli.groups.group", "group", "Create, list, describe, reset, move and delete consumer groups."
     ),
     "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "List or resend the dead letters of a consumer group."),
     "mirror": CommandEntry("cluster.cli.mirror.command", "mirror", "Copy topics of a cluster to another one."),
@@ -92,8 +94,12 @@ _COMMANDS = {
     "doctor": CommandEntry(
         "cluster.cli.doctor.command", "doctor", "List what is wrong with a cluster, and the commands that help."
     ),
-    "debug": CommandEntry("cluster.cli.debug.command", "debug", "Look for the cause of a problem: slow requests."),
-    "user": CommandEntry("cluster.cli.security.user", "user", "Add, list, rotate and remove users."),
+    "debug": CommandEntry(
+        "cluster.cli.debug.command", "debug", "Look for the cause of a problem: slow requests, or a bundle of facts."
+    ),
+    "user": CommandEntry(
+        "cluster.cli.security.user", "user", "Add, list, rotate and remove users, and make tokens and RocketMQ secrets."
+    ),
     "acl": CommandEntry("cluster.cli.security.acl", "acl", "Grant, revoke, list and test the rights of users."),
     "profile": CommandEntry(
         "cluster.cli.security.profile", "profile", "Keep addresses and security settings of clusters under names."

@@ -19,6 +19,6 @@ key_file_option: Callable[[Command], Command] = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     envvar=KEY_FILE_VARIABLE,
-    help="Encrypt the backups with the key in this file (`ledgermq backup new-key`).  "
-    f"[default: ${KEY_FILE_VARIABLE}, or not encrypted]",
+    help="File with the key of the backups in TARGET, from `ledgermq backup new-key`. `backup create` encrypts with "
+    f"this key, and the other commands decrypt.  [default: ${KEY_FILE_VARIABLE}, or not encrypted]",
 )

@@ -103,12 +103,13 @@ def info(bootstrap: str, output: str) -> None:
 
     A learner receives the log and does not vote. A suspect replica may have lost entries that it acknowledged. A
     suspect replica does not vote until it has caught up. A stopped replica applies no more entries, because its program
-    is older than the program of the other nodes. A diverged replica and another member contradict each other, so the
-    shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no entries. A replica
-    with the mark "pinned" leads its shard whenever it can (`ledgermq cluster transfer-leader --pin`). A replica with
-    the mark "no writes" takes no writes of clients, because the disk of its node is full or has failed. "wrong
-    clock" marks a node whose wall clock differs from the clocks of most nodes by more than 5 s. The reasons are printed
-    below the table. A node that was removed, or that waits to be added, is shown only if --bootstrap names it.
+    cannot apply one: the program is too old, or has a fault. A diverged replica and another member contradict each
+    other, so the shard takes no writes. An unacknowledged leader cannot commit, because followers acknowledge no
+    entries. A replica with the mark "pinned" leads its shard whenever it can (`ledgermq cluster transfer-leader
+    --pin`). A replica with the mark "no writes" takes no writes of clients, because the disk of its node is full or has
+    failed. "wrong clock" marks a node whose wall clock differs from the clocks of most nodes by more than 5 s. The
+    reasons are printed below the table. A node that was removed, or that waits to be added, is shown only if
+    --bootstrap names it.
     """
     nodes = _ask(bootstrap)
     rows = rows_of(nodes)

@@ -123,7 +123,8 @@ def rebalance(dry_run: bool, watch: bool, stop: bool, pause: bool, resume: bool,
 def set_replicas(replicas: int, shard: int | None, bootstrap: str, output: str) -> None:
     """Set how many replicas each shard shall have. The cluster then makes missing replicas and removes surplus ones.
 
-    Shard 0 has a replica on every node, and at most five of them vote.
+    Shard 0 has a replica on every node in any case. The cluster by itself adds voters to shard 0 only up to five. The
+    nodes of the first start vote too, and so do nodes added with --promote.
 
     With --shard, one shard gets a number of its own. `ledgermq topic create --replicas N` places a topic in the shards
     with the number N, and topics without --replicas are in the shards with the number of the cluster.

@@ -36,6 +36,10 @@ CERTIFICATE_CRITICAL_DAYS = 3
 CERTIFICATE_WARNING_DAYS = 30
 
 _INFO = "ledgermq cluster info"
+_NEWER_PROGRAM = (
+    "install the version of ledgermq that the other nodes run  (on this node, then restart it; if the replicas of all "
+    "nodes stop at the same entry, report it)"
+)
 _TRIM = "ledgermq cluster trim --keep-bytes 10G --dry-run"
 _ORDER: tuple[Urgency, ...] = ("critical", "warning", "note")
 
@@ -106,9 +110,7 @@ def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
         where = f"node {node.node}, shard {shard.shard}"
         if shard.stopped:
             what = f"{where}: applies no more entries: {shard.stopped}"
-            yield DoctorFinding(
-                "warning", "stopped", what, "pip install --upgrade ledgermq  (on this node, then restart it)"
-            )
+            yield DoctorFinding("warning", "stopped", what, _NEWER_PROGRAM)
         if shard.no_writes and shard.role != "leader":
             what = f"{where}: takes no writes if it leads: {shard.no_writes}"
             yield DoctorFinding("warning", "no-writes", what, _way_to_writes(shard.no_writes, shard.shard))
@@ -166,7 +168,10 @@ def _voters(seen: Observation) -> Iterator[DoctorFinding]:
     for shard, members in sorted(seen.members.items()):
         voters = sum(member.voter for member in members.members)
         if voters % 2 == 0:
-            what = f"shard {shard} has {voters} voters, which survive no more failures than {voters - 1}"
+            what = (
+                f"shard {shard} has {voters} voters: they survive the loss of {(voters - 1) // 2}, as "
+                f"{counted(voters - 1, 'voter')} would"
+            )
             yield DoctorFinding("warning", "even-voters", what, _one_node_more(seen))
         elif voters == 1 and not _is_local(seen):
             what = f"shard {shard} has one voter: if its disk fails, the messages are lost"
@@ -241,7 +246,7 @@ def _upgrade_of(seen: Observation) -> str:
     return (
         "ledgermq dev stop && ledgermq dev start"
         if _is_local(seen)
-        else "pip install --upgrade ledgermq  (on old nodes)"
+        else "install the newest version of the nodes on the old nodes  (docs/OPERATING.md, Upgrading)"
     )
 
 

@@ -26,7 +26,7 @@ from ledger.broker.placement.view import PlacedShard, PlacementView
 from ledger.state.placement_table import MoveReason, ReplicaMove
 from ledger.topics import TOPICS_SHARD
 
-# Shard 0 has a replica on each node, and at most so many of them vote.
+# Shard 0 has a replica on each node. The placement makes voters of them only up to this number.
 MOST_FIRST_VOTERS = 5
 # Each new replica is sent at up to `catch_up_bytes_per_s`.
 SENDS_AT_ONCE = 2
