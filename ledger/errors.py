@@ -399,11 +399,17 @@ class NodeExistsError(OperationError):
 
 
 class NodeRefusedError(OperationError):
-    """The new node does not answer, has data already, or is configured for a different cluster. Start the new node
+    """The new node has data already, is configured for a different cluster, or does not answer. Start the new node
     with `join = true` and an empty data directory, then add it again.
     """
 
     code = "NODE_REFUSED"
+
+
+class NodeSilentError(NodeRefusedError):
+    """No node answers at the address of the new node. Start the new node with `join = true`, then add it again."""
+
+    code = "NODE_SILENT"
 
 
 class NodeBehindError(OperationError):
@@ -576,6 +582,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     UnknownNodeError,
     NodeExistsError,
     NodeRefusedError,
+    NodeSilentError,
     NodeBehindError,
     LastVoterError,
     ShardShortError,

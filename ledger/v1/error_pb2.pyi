@@ -56,6 +56,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECOVERY_REFUSED: _ClassVar[Code]
     LOG_HELD: _ClassVar[Code]
     SHARD_SHORT: _ClassVar[Code]
+    NODE_SILENT: _ClassVar[Code]
     GROUP_NOT_EMPTY: _ClassVar[Code]
     UNKNOWN_GROUP: _ClassVar[Code]
     UNAUTHENTICATED: _ClassVar[Code]
@@ -109,6 +110,7 @@ NOT_SUSPECT: Code
 RECOVERY_REFUSED: Code
 LOG_HELD: Code
 SHARD_SHORT: Code
+NODE_SILENT: Code
 GROUP_NOT_EMPTY: Code
 UNKNOWN_GROUP: Code
 UNAUTHENTICATED: Code

@@ -192,8 +192,11 @@ async def test_a_leader_that_is_stopped_hands_over(three: DevCluster) -> None:
     await asyncio.to_thread(three.start)
 
 
-async def test_what_cannot_be_done_is_refused_with_the_way_out(three: DevCluster) -> None:
+async def test_what_cannot_be_done_is_refused_with_the_way_out(
+    three: DevCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After each refusal the same leader leads."""
+    monkeypatch.setattr("ledger.client.admin.members_admin._STARTS_WITHIN_MS", 0)
     found = await members(three)
     dead, other = (node for node in (1, 2, 3) if node != found.leader)
     async with admin(three) as client:

@@ -24,6 +24,7 @@ from ledger.errors import (
     NodeBehindError,
     NodeExistsError,
     NodeRefusedError,
+    NodeSilentError,
     NotSuspectError,
     RecoveryRefusedError,
     ShardShortError,
@@ -299,9 +300,10 @@ def _listed(nodes: Sequence[int]) -> str:
 
 
 def accepted(node: int, address: str, answer: Introduction | None) -> bytes:
-    """Check that a new node can be added, and return the node's incarnation. Raises NodeRefusedError."""
+    """Check that a new node can be added, and return the node's incarnation. Raises NodeRefusedError, or
+    NodeSilentError without an answer."""
     if answer is None:
-        raise NodeRefusedError(
+        raise NodeSilentError(
             f"no node answers at {address}: start node {node} there with `join = true`, then add it again"
         )
     if answer.refusal:

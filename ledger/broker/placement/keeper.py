@@ -204,11 +204,14 @@ class PlacementKeeper:
         return before is None or now is None or now <= before
 
     def _nodes(self, replica: BrokerReplica) -> dict[int, ClusterNode]:
-        configuration = replica.newest_configuration()
-        assert configuration is not None, "a leader has a configuration"
+        """Return the nodes of the cluster. A node that leaves is one of them until its removal is committed, because
+        `remove_node` of clients waits until the node is not in this list."""
+        newest, committed = replica.newest_configuration(), replica.membership.configuration
+        assert newest is not None, "a leader has a configuration"
+        members = newest.members if committed is None else {**committed.members, **newest.members}
         addresses, rooms, now = replica.membership.addresses(), self._calls.rooms(), self._monotonic_s()
         nodes = {}
-        for node, member in configuration.members.items():
+        for node, member in sorted(members.items()):
             silent_s = now - self._silent_since.get(node, now)
             is_silent = node in self._silent_since
             nodes[node] = ClusterNode(

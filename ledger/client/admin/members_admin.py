@@ -22,6 +22,7 @@ from ledger.client.records import Doubt, Member, Members
 from ledger.errors import (
     ChangeInProgressError,
     LedgerError,
+    NodeSilentError,
     OperationError,
     OperationTimeoutError,
     RequestTimeoutError,
@@ -33,6 +34,8 @@ from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
+# How long a new node may be silent. A leader waits 4 s for its answer, and then the request is repeated.
+_STARTS_WITHIN_MS = 12_000
 
 # Called with the members about every 0.1 s while the caller waits.
 OnProgress = Callable[[Members], None]
@@ -70,13 +73,27 @@ class MembersAdmin:
         self, node: int, address: str, *, promote: bool, wait: bool, timeout_ms: float, on_progress: OnProgress | None
     ) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.AddNodeRequest(shard=self._shard, node=node, address=address, wait=wait)
-        await self._change(f"adding node {node}", lambda stub, s: stub.AddNode(request, timeout=s), deadline)
+        await self._add(node, address, wait, deadline)
         if not wait:
             return
         await self._until(lambda members: _is_caught_up(members, node), deadline, on_progress, _still_behind(node))
         if promote:
             await self.promote(node, wait=True, timeout_ms=deadline.left_ms, on_progress=on_progress)
+
+    async def _add(self, node: int, address: str, wait: bool, deadline: Deadline) -> None:
+        """Add a learner. Repeat the request for a while if the new node is silent, because the program that adds a node
+        has often just started it."""
+        request = operations_pb2.AddNodeRequest(shard=self._shard, node=node, address=address, wait=wait)
+        starting = Deadline(min(_STARTS_WITHIN_MS, deadline.left_ms))
+        while True:
+            try:
+                return await self._change(
+                    f"adding node {node}", lambda stub, s: stub.AddNode(request, timeout=s), deadline
+                )
+            except NodeSilentError:
+                if starting.left_ms <= 0:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def promote(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
         deadline = Deadline(timeout_ms)

@@ -124,3 +124,17 @@ async def test_a_balance_waits_a_little_for_a_node_that_is_started_again() -> No
 @pytest.mark.parametrize(("silent_ms", "drained"), [(RETURN_MS, False), (1.0, True)])
 async def test_a_balance_ends_without_a_node_that_gets_no_replicas(silent_ms: float, drained: bool) -> None:
     assert await proposed(silent_ms, drained=drained) == [BalanceReplicas(False)]
+
+
+def test_a_node_is_a_node_of_the_cluster_until_its_removal_is_committed() -> None:
+    """The leader of shard 0 has appended a configuration without node 2."""
+    everybody = {node: SimpleNamespace(address=f"n{node}:1") for node in (1, 2, 3)}
+    newest = SimpleNamespace(members={node: everybody[node] for node in (1, 3)})
+    membership = SimpleNamespace(configuration=SimpleNamespace(members=everybody), addresses=dict)
+    replica = cast("Any", SimpleNamespace(newest_configuration=lambda: newest, membership=membership))
+    keeper = PlacementKeeper(
+        cast("Any", None), cast("Any", SimpleNamespace(rooms=dict)), lambda: 0.0, replace_after_s=600
+    )
+    assert sorted(keeper._nodes(replica)) == [1, 2, 3]
+    membership.configuration = newest
+    assert sorted(keeper._nodes(replica)) == [1, 3]

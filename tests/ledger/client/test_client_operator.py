@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from ledger.client.admin import members_admin
 from ledger.client.admin.every_shard import EveryShard
 from ledger.client.admin.members_admin import MembersAdmin
 from ledger.client.connection.cluster_client import ClusterClient
@@ -20,6 +21,7 @@ from ledger.errors import (
     ChangeInProgressError,
     InvalidArgumentError,
     LedgerError,
+    NodeSilentError,
     NotLeaderError,
     OperationTimeoutError,
     TransferFailedError,
@@ -111,6 +113,15 @@ async def test_a_node_is_added_promoted_and_watched_meanwhile() -> None:
         "AddNodeRequest", "GetMembersRequest", "GetMembersRequest", "PromoteNodeRequest", "GetMembersRequest",
         "GetMembersRequest",
     ]  # fmt: skip
+
+
+async def test_a_new_node_may_be_silent_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = NodeSilentError("no node answers at d:4")
+    cluster = Cluster(AddNode=[silent, silent, DONE], GetMembers=[view(n4=False)])
+    await operator(cluster).add(4, "d:4", promote=False, **{**OPTIONS, "timeout_ms": 5000})
+    monkeypatch.setattr(members_admin, "_STARTS_WITHIN_MS", 150)
+    with pytest.raises(NodeSilentError):
+        await operator(Cluster(AddNode=[silent])).add(4, "d:4", promote=False, **OPTIONS)
 
 
 async def test_without_waiting_the_request_is_all() -> None:
