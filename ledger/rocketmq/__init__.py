@@ -22,6 +22,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     groups.py            consumer groups, which begin when a consumer names them
     filters.py           what a consumer wants of a topic
     members.py           the streams by which the front receives and changes leases
+    polling.py           one receive that waits at several shards
     receiving.py         receives
     acknowledging.py     acknowledgements, changes of leases, and dead letters
     pulling.py           reads of one queue by offsets, and the offsets of groups
@@ -30,6 +31,7 @@ sends, repeats requests after a failover, and decides nothing that a broker deci
     durations.py         durations that clients send
     handles.py           the texts that name a leased or waiting message
     sessions.py          the clients that use this node
+    producers.py         the producers of each topic
     orphan_checks.py     asks producers how transactions ended
     telemetry.py         the stream of settings and commands
     client_settings.py   the settings that clients are given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from grpc import StatusCode
@@ -10,7 +10,7 @@ from grpc import StatusCode
 from ledger.rocketmq.administration import describe_group_accumulation, describe_topic_status, reset_group_offset
 from ledger.rocketmq.calls import Context
 from ledger.rocketmq.refusals import FrontRefusal
-from ledger.rocketmq.service import FrontService
+from ledger.rocketmq.service import Answer, FrontService
 from ledger.rocketmq.v2 import admin_pb2, admin_pb2_grpc
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
@@ -49,38 +49,52 @@ class AdminFront(FrontService, admin_pb2_grpc.AdminServicer):
         # The answer has no status that could say it.
         await context.abort(StatusCode.UNIMPLEMENTED, "a node's log level is its setting `log_level`")
 
+    async def ListSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.ListSubscriptionResponse, "ledgermq group describe")
 
-# The methods that the cluster refuses: the type of the answer, and what tells or does the same.
-_REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
-    "ListSubscription": (admin_pb2.ListSubscriptionResponse, "ledgermq group describe"),
-    "DescribeSubscription": (admin_pb2.DescribeSubscriptionResponse, "ledgermq group describe"),
-    "DeleteSubscription": (admin_pb2.DeleteSubscriptionResponse, "ledgermq group delete"),
-    "ListConsumerConnection": (admin_pb2.ListConsumerConnectionResponse, "ledgermq group describe"),
-    "QueryMessage": (admin_pb2.ListMessageResponse, "ledgermq message query"),
-    "PrintThreadStackTrace": (admin_pb2.PrintThreadStackTraceResponse, ""),
-    "VerifyMessage": (admin_pb2.VerifyMessageResponse, ""),
-    "AdminSendMessage": (admin_pb2.AdminSendMessageResponse, "ledgermq produce"),
-    "GetConsumerRunningInfo": (admin_pb2.GetConsumerRunningInfoResponse, ""),
-    "GetTopicRoute": (admin_pb2.GetTopicRouteResponse, "ledgermq topic describe"),
-    "QueryTimeSpan": (admin_pb2.QueryTimeSpanResponse, "ledgermq group describe"),
-    "GetProxyRuntimeStats": (admin_pb2.GetProxyRuntimeStatsResponse, "the metrics of a node"),
-}
+    async def DescribeSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.DescribeSubscriptionResponse, "ledgermq group describe")
 
+    async def DeleteSubscription(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.DeleteSubscriptionResponse, "ledgermq group delete")
 
-def _refusing(
-    name: str, answer: Callable[..., Any], instead: str
-) -> Callable[[AdminFront, Any, Context], Awaitable[Any]]:
-    """Return the method of this name, which refuses its requests."""
-    advice = f": use {instead}" if instead else ""
+    async def ListConsumerConnection(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.ListConsumerConnectionResponse, "ledgermq group describe")
 
-    async def refuse(*_: Any) -> Any:
-        raise FrontRefusal(pb.NOT_IMPLEMENTED, f"this cluster does not serve the method{advice}")
+    async def QueryMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(
+            context, admin_pb2.ListMessageResponse, "ledgermq message query", method="QueryMessage"
+        )
 
-    async def method(self: AdminFront, request: Any, context: Context) -> Any:
-        return await self._answer(context, answer, refuse, name)
+    async def PrintThreadStackTrace(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.PrintThreadStackTraceResponse)
 
-    return method
+    async def VerifyMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.VerifyMessageResponse)
 
+    async def AdminSendMessage(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.AdminSendMessageResponse, "ledgermq produce")
 
-for _name, _refused in _REFUSED.items():
-    setattr(AdminFront, _name, _refusing(_name, *_refused))
+    async def GetConsumerRunningInfo(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.GetConsumerRunningInfoResponse)
+
+    async def GetTopicRoute(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.GetTopicRouteResponse, "ledgermq topic describe")
+
+    async def QueryTimeSpan(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.QueryTimeSpanResponse, "ledgermq group describe")
+
+    async def GetProxyRuntimeStats(self, request: Any, context: Context) -> Any:  # noqa: N802
+        return await self._not_served(context, admin_pb2.GetProxyRuntimeStatsResponse, "the metrics of a node")
+
+    async def _not_served(
+        self, context: Context, answer: Callable[..., Answer], instead: str = "", method: str = ""
+    ) -> Answer:
+        """Refuse a request. `instead` tells or does the same. `method` is needed if the type of the answer is not named
+        after the method."""
+        advice = f": use {instead}" if instead else ""
+
+        async def refuse(*_: object) -> Answer:
+            raise FrontRefusal(pb.NOT_IMPLEMENTED, f"this cluster does not serve the method{advice}")
+
+        return await self._answer(context, answer, refuse, method)

@@ -19,6 +19,7 @@ from ledger.rocketmq.leases import FrontLeases
 from ledger.rocketmq.native_clients import NativePool
 from ledger.rocketmq.orphan_checks import OrphanChecks
 from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.producers import TopicProducers
 from ledger.rocketmq.pulling import FrontPulling
 from ledger.rocketmq.receiving import FrontReceiving
 from ledger.rocketmq.sending import FrontSending
@@ -57,6 +58,7 @@ class RocketmqFront:
         self.refusals: Counter[tuple[str, str]] = Counter()
         self.pool = NativePool(runtime.environment, runtime.addresses, runtime.rng, runtime.monotonic_s)
         self.sessions = FrontSessions(runtime.monotonic_s)
+        self.producers = TopicProducers(self.sessions)
         self.groups = FrontGroups(runtime.lookup)
         self.leases = FrontLeases(self.sessions, self.pool.of, runtime.monotonic_s)
         self.acknowledging = FrontAcknowledging(self.leases)
@@ -66,9 +68,9 @@ class RocketmqFront:
         self.sessions.on_end.append(self.receiving.end)
         self.sessions.on_gone.append(self.receiving.end)
         self.pulling = FrontPulling(self.groups)
-        self.checks = OrphanChecks(self.sessions, self.pool.started)
+        self.checks = OrphanChecks(self.producers, self.pool.started)
         self.sending = FrontSending(limits, runtime.now_ms)
-        self.telemetry = FrontTelemetry(self.sessions, self.groups, limits, runtime.check)
+        self.telemetry = FrontTelemetry(self.sessions, self.producers, self.groups, limits, runtime.check)
 
     @property
     def clients(self) -> int:

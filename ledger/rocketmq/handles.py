@@ -75,7 +75,7 @@ class ReceiptHandle:
         group_hash, topic, shard, queue, offset, entry, resets, serial = _FIELDS.unpack(fields)
         if group_hash != xxhash.xxh3_64_intdigest(group.encode()) or topic != topic_id:
             raise invalid_handle("the receipt handle belongs to another consumer group or topic")
-        if offset > MAX_OFFSET:
+        if offset >= MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
         return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial)
 

@@ -20,7 +20,6 @@ from ledger.client.shared.shard_link import Ask, ShardLink
 from ledger.client.shared.shared_message import MessageLease
 from ledger.consumer_groups import AT_THE_FIRST
 from ledger.errors import LedgerError
-from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.filters import FrontFilter
 from ledger.rocketmq.gathering import Gathering
 from ledger.v1 import consumer_group_pb2
@@ -135,8 +134,10 @@ class LeaseChanger:
         self._waiting: deque[tuple[WantedLeaseChange, asyncio.Future[LeaseOutcome]]] = deque()
         self._requests: set[asyncio.Task[None]] = set()
         self._is_due = False
+        # True: no request begins any more.
+        self._is_closed = False
         # Changes without an outcome.
-        self._under_way = 0
+        self._under_way: set[asyncio.Future[LeaseOutcome]] = set()
         self._gathering = Gathering(GATHER_S)
 
     @property
@@ -145,20 +146,15 @@ class LeaseChanger:
 
     @property
     def is_full(self) -> bool:
-        return self._under_way >= MAX_CHANGES_UNDER_WAY
+        return len(self._under_way) >= MAX_CHANGES_UNDER_WAY
 
     async def change(self, wanted: WantedLeaseChange) -> LeaseOutcome:
         """Raises LedgerError."""
-        if wanted.lease.offset >= MAX_OFFSET:
-            return LeaseOutcome(changed=False, settled=False)
         outcome: asyncio.Future[LeaseOutcome] = asyncio.get_running_loop().create_future()
-        self._under_way += 1
-        outcome.add_done_callback(self._ended)
-        self._gathering.add(partial(self._add, wanted, outcome), self._under_way)
+        self._under_way.add(outcome)
+        outcome.add_done_callback(self._under_way.discard)
+        self._gathering.add(partial(self._add, wanted, outcome), len(self._under_way))
         return await outcome
-
-    def _ended(self, _: object) -> None:
-        self._under_way -= 1
 
     def _add(self, wanted: WantedLeaseChange, outcome: asyncio.Future[LeaseOutcome]) -> None:
         self._waiting.append((wanted, outcome))
@@ -167,6 +163,10 @@ class LeaseChanger:
             asyncio.get_running_loop().call_soon(self._send)
 
     async def close(self) -> None:
+        """Cancel the changes that have no outcome yet, and close the stream."""
+        self._is_closed = True
+        for outcome in list(self._under_way):
+            outcome.cancel()
         for task in self._requests:
             task.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
@@ -174,7 +174,7 @@ class LeaseChanger:
 
     def _send(self) -> None:
         self._is_due = False
-        while self._waiting and len(self._requests) < MAX_REQUESTS:
+        while not self._is_closed and self._waiting and len(self._requests) < MAX_REQUESTS:
             some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_CHANGES))]
             task = asyncio.get_running_loop().create_task(self._request(some), name="changes of leases")
             self._requests.add(task)

@@ -30,6 +30,7 @@ from ledger.rocketmq.leases import RENEWED_MS, FrontLeases
 from ledger.rocketmq.members import MAX_RECEIVES, FrontMember
 from ledger.rocketmq.names import group_of
 from ledger.rocketmq.native_clients import NativeClients
+from ledger.rocketmq.polling import Poll
 from ledger.rocketmq.refusals import FrontRefusal, ok
 from ledger.rocketmq.routing import routed_topic, shard_of
 from ledger.rocketmq.sessions import FrontSession
@@ -40,8 +41,8 @@ from ledger.v1 import consumer_group_pb2
 
 MIN_INVISIBLE_MS = 10_000
 MIN_POLL_MS, MAX_POLL_MS = 5_000, 20_000
-# How long a leader holds back the answer to a receive. A leader that is suspended is noticed after this time.
-MAX_ASK_MS = 4_000
+# How much longer than a receive a shard may take that has not answered once, unless the client gives up before.
+MAX_PATIENCE_MS = 5_000
 MAX_ATTEMPT_ID_CHARACTERS = 255
 # Receives that wait on this node, and those of one caller.
 MAX_POLLS, MAX_POLLS_OF_A_CALLER = 20_000, 10_000
@@ -61,6 +62,8 @@ class _Wanted(NamedTuple):
     messages: int
     invisible_ms: int | None
     poll_ms: int
+    # How much longer a shard may take that has not answered once.
+    patience_ms: int
     attempt_id: int
     is_repeatable: bool
     filter: FrontFilter
@@ -136,6 +139,7 @@ class FrontReceiving:
             shards = [named]
         elif named is not None:  # the named one first
             shards = [named, *(shard for shard in shards if shard != named)]
+        waits_ms = poll_ms(request, call.left_s * 1000)
         attempt = f"{group}/{topic.topic_id}/{request.attempt_id}"
         return _Wanted(
             group,
@@ -143,7 +147,8 @@ class FrontReceiving:
             shards,
             min(request.batch_size, RECEIVE_BATCH),
             invisible_ms,
-            poll_ms(request, call.left_s * 1000),
+            waits_ms,
+            round(max(0, min(MAX_PATIENCE_MS, call.left_s * 1000 - ANSWER_MS - waits_ms))),
             xxhash.xxh3_64_intdigest(attempt.encode()) if request.attempt_id else self._new_id(),
             bool(request.attempt_id),
             wanted_messages,
@@ -175,61 +180,32 @@ class FrontReceiving:
             member.used_s = self._monotonic_s()
 
     async def _lease(self, member: FrontMember, wanted: _Wanted, clients: NativeClients) -> list[SharedMessage[bytes]]:
-        """Return leased messages, or none if the time is over. Raises LedgerError."""
-        first, *others = wanted.shards
-        end_s = self._monotonic_s() + wanted.poll_ms / 1000
-        if others and (messages := await self._poll([first], member, wanted, clients, 0)):
-            return messages
-        while True:
-            left_ms = max(0, round((end_s - self._monotonic_s()) * 1000))
-            messages = await self._poll(wanted.shards, member, wanted, clients, min(left_ms, MAX_ASK_MS))
-            if messages or left_ms <= MAX_ASK_MS or member.is_closed:
-                return messages
+        """Return leased messages, or none if the time is over. Raises FrontRefusal, LedgerError."""
 
-    async def _poll(
-        self, shards: Sequence[int], member: FrontMember, wanted: _Wanted, clients: NativeClients, wait_ms: int
-    ) -> list[SharedMessage[bytes]]:
-        """Ask these shards at the same time. Return the messages of the first that has some; what others bring later is
-        given back. Raises the error of a shard if all fail."""
-        asks = [(shard, Ask()) for shard in shards]
-        tasks = [
-            asyncio.create_task(self._ask(shard, ask, member, wanted, wait_ms), name="receive of a RocketMQ consumer")
-            for shard, ask in asks
-        ]
-        for (_, ask), task in zip(asks, tasks, strict=True):
+        def begun(task: asyncio.Task[Any], ask: Ask) -> None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             member.asks[task] = ask
             task.add_done_callback(lambda done: member.asks.pop(done, None))
-        taken: list[asyncio.Task[list[SharedMessage[bytes]]]] = []
-        try:
-            waiting = set(tasks)
-            while waiting:
-                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                taken = [task for task in done if not task.cancelled() and task.exception() is None and task.result()]
-                if taken:
-                    del taken[1:]
-                    return taken[0].result()
-            errors = [error for task in tasks if (error := task.exception()) is not None]
-            if len(errors) == len(tasks):
-                raise errors[0]
-            return []
-        finally:
-            for (_, ask), task in zip(asks, tasks, strict=True):
-                if task not in taken:
-                    ask.cancel()
-                    task.add_done_callback(lambda done: self._give_back(done, wanted.group, clients))
 
-    def _give_back(self, done: asyncio.Task[list[SharedMessage[bytes]]], group: str, clients: NativeClients) -> None:
-        """Give back the messages that nobody waits for any more."""
-        if not done.cancelled() and done.exception() is None:
-            for message in done.result():
-                self._leases.give_back(clients, group, message.lease)
+        def give_back(messages: Sequence[SharedMessage[bytes]]) -> None:
+            for message in messages:
+                self._leases.give_back(clients, wanted.group, message.lease)
+
+        poll = Poll(
+            wanted.shards,
+            lambda shard, ask, wait_ms: self._ask(shard, ask, member, wanted, wait_ms),
+            begun=begun,
+            give_back=give_back,
+            may_go_on=lambda: not member.is_closed,
+        )
+        return await poll.messages(wanted.poll_ms, wanted.patience_ms)
 
     async def _ask(
         self, shard: int, ask: Ask, member: FrontMember, wanted: _Wanted, wait_ms: int
-    ) -> list[SharedMessage[bytes]]:
-        """Ask one shard. A member that has ended gets no messages. Raises LedgerError."""
+    ) -> list[SharedMessage[bytes]] | None:
+        """Ask one shard. Return None if no leader has answered before the ask was cancelled. A member that has ended
+        gets no messages. Raises FrontRefusal, LedgerError."""
         if member.is_closed:
             return []
         if member.receives.get(shard, 0) >= MAX_RECEIVES:
@@ -250,6 +226,8 @@ class FrontReceiving:
             received = await member.link(shard).receive(ask, receive)
         finally:
             member.receives[shard] -= 1
+        if not received.ends_s:
+            return None
         messages: list[SharedMessage[bytes]] = []
         for batch in received.batches:
             messages += leased_messages(shard, wanted.topic.name, batch, asked_s, received.ends_s, check_crc=True)

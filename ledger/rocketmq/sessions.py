@@ -14,7 +14,6 @@ from ledger.broker.access.callers import Caller
 from ledger.broker.access.places import Places
 from ledger.errors import BusyError
 from ledger.rocketmq.calls import FrontCall
-from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
 # Clients of this node, and those of one caller.
@@ -33,14 +32,14 @@ Command = service_pb2.TelemetryCommand
 
 @dataclass(eq=False, slots=True)
 class FrontSession:
-    """One RocketMQ client. `topics` are those that a producer has named."""
+    """One RocketMQ client."""
 
     client_id: str
     caller: Caller
     # Who holds its place at this node.
     holder: str
     seen_s: float
-    type: pb.ClientType = pb.CLIENT_TYPE_UNSPECIFIED
+    # What a producer has named. Only `producers.py` changes it.
     topics: set[str] = field(default_factory=set)
     # The commands of each open telemetry stream of the client.
     streams: dict[object, asyncio.Queue[Command]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from ledger.rocketmq.groups import ATTEMPTS, FrontGroups
 from ledger.rocketmq.names import group_of, topic_of
 from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.producers import TopicProducers
 from ledger.rocketmq.refusals import FrontRefusal, ok, refusal_of
 from ledger.rocketmq.routing import routed_topic
 from ledger.rocketmq.sessions import MAX_COMMANDS, Command, FrontSession, FrontSessions
@@ -44,10 +45,16 @@ class FrontTelemetry:
     """Serves the telemetry streams of one node."""
 
     def __init__(
-        self, sessions: FrontSessions, groups: FrontGroups, limits: FrontLimits, check: Callable[[Caller], None]
+        self,
+        sessions: FrontSessions,
+        producers: TopicProducers,
+        groups: FrontGroups,
+        limits: FrontLimits,
+        check: Callable[[Caller], None],
     ) -> None:
         """`check(caller)` raises LedgerError if the caller does not count any more."""
         self._sessions = sessions
+        self._producers = producers
         self._groups = groups
         self._limits = limits
         self._check = check
@@ -124,8 +131,7 @@ class FrontTelemetry:
     def _producer(self, session: FrontSession, clients: NativeClients, told: pb.Settings) -> pb.Settings:
         if len(told.publishing.topics) > MAX_TOPICS:
             raise FrontRefusal(pb.BAD_REQUEST, f"a client names at most {MAX_TOPICS} topics")
-        session.type = pb.PRODUCER
-        session.topics = {topic_of(topic) for topic in told.publishing.topics}
+        self._producers.name(session, [topic_of(topic) for topic in told.publishing.topics])
         limit = clients.cluster.routes.table.max_message_bytes or self._limits.max_body_bytes
         return producer_settings(told, max_body_bytes=min(limit, self._limits.max_body_bytes))
 
@@ -139,7 +145,7 @@ class FrontTelemetry:
         for each in subscription.subscriptions:
             filter_of(each.expression)
         topics = [await routed_topic(clients.cluster, each.topic) for each in subscription.subscriptions]
-        session.type = told.client_type
+        self._producers.forget(session)  # a client is a producer or a consumer
         mode = self._groups.known(group) if not topics else await self._groups.require(group, clients.cluster, topics)
         if mode is None:  # it begins when the client names a topic
             return consumer_settings(told, call, fifo=False, max_attempts=ATTEMPTS)

@@ -13,9 +13,9 @@ from ledger.broker.access.callers import ANYBODY, Caller
 from ledger.broker.access.places import Places
 from ledger.client.shared.shared_message import EXTEND, MessageLease
 from ledger.errors import BusyError
-from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.leases import IDLE_S, MAX_RENEWED_OF_A_CALLER, FrontLeases
+from ledger.rocketmq.members import LeaseChanger, LeaseOutcome
 from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.outgoing_message import FrontLimits, FrontMessage, outgoing_message
 from ledger.rocketmq.receiving import FrontReceiving
@@ -156,9 +156,13 @@ async def test_streams_for_changes_have_a_limit_for_each_user_until_they_are_idl
     leases = FrontLeases(cast(Any, SimpleNamespace(on_end=[])), UNUSED, lambda: now_s)
     alice, bob = (NativeClients(call.caller, UNUSED, UNUSED, UNUSED) for call in (ALICE, BOB))
 
+    async def changed(*_: object) -> LeaseOutcome:
+        return LeaseOutcome(changed=True, settled=False)
+
+    monkeypatch.setattr(LeaseChanger, "change", changed)
+
     async def change(clients: NativeClients, topic_id: int) -> None:
-        """Change a lease at an offset that no message can have: this is answered without a request."""
-        await leases.change(clients, "work", EXTEND, MessageLease(0, topic_id, 0, MAX_OFFSET, 11, 0))
+        await leases.change(clients, "work", EXTEND, MessageLease(0, topic_id, 0, 3, 11, 0))
 
     for topic_id in range(3):
         await change(alice, topic_id)

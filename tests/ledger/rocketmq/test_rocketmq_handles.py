@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.client.shared.shared_message import MessageLease
+from ledger.limits import MAX_OFFSET
 from ledger.rocketmq.handles import ReceiptHandle, read_recall_handle, recall_handle
 from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.timed import TimedHandle
 
-U32, U63, U64 = (st.integers(0, (1 << bits) - 1) for bits in (32, 63, 64))
-LEASES = st.builds(MessageLease, U32, U32, U32, U63, U64, U64)
+U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (32, 64))
+LEASES = st.builds(MessageLease, U32, U32, U32, st.integers(0, MAX_OFFSET - 1), U64, U64)
 LEASE = MessageLease(1, 7, 3, 12, 99, 0)
 
 
@@ -37,6 +38,13 @@ def test_a_handle_of_another_group_or_topic_is_refused(group: str, topic_id: int
     with pytest.raises(FrontRefusal) as refused:
         ReceiptHandle.parse(text, group, topic_id)
     assert refused.value.code == pb.INVALID_RECEIPT_HANDLE
+
+
+@pytest.mark.parametrize("offset", [MAX_OFFSET, MAX_OFFSET + 1, (1 << 64) - 1])
+def test_a_handle_of_an_offset_that_no_message_has_is_refused(offset: int) -> None:
+    text = str(ReceiptHandle.of("billing", LEASE._replace(offset=offset)))
+    with pytest.raises(FrontRefusal, match="names no message"):
+        ReceiptHandle.parse(text, "billing", LEASE.topic_id)
 
 
 @given(st.text(max_size=120))

@@ -53,7 +53,7 @@ class Consumer:
         return member, link
 
     async def ask(self, member: FrontMember) -> list[Any]:
-        return list(await self.receiving._ask(3, Ask(), member, self._wanted(member.wanted), 0))
+        return list(await self.receiving._ask(3, Ask(), member, self._wanted(member.wanted), 0) or [])
 
     @property
     def members(self) -> list[FrontMember]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from ledger.broker.access.callers import ANYBODY
 from ledger.errors import CorruptBatchError, LedgerError, NoLeaderError, RequestTimeoutError, UnknownGroupError
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.outgoing_message import FrontLimits
+from ledger.rocketmq.producers import TopicProducers
 from ledger.rocketmq.refusals import refusal_of
 from ledger.rocketmq.sessions import FrontSessions
 from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES, FrontTelemetry
@@ -33,8 +35,14 @@ def silent_client() -> StreamClient:
     return client
 
 
-def telemetry_of(sessions: FrontSessions) -> FrontTelemetry:
-    return FrontTelemetry(sessions, UNUSED, FrontLimits(1 << 20, 1), lambda caller: None)
+def telemetry_of(sessions: FrontSessions, producers: TopicProducers | None = None) -> FrontTelemetry:
+    known = producers or TopicProducers(sessions)
+    return FrontTelemetry(sessions, known, UNUSED, FrontLimits(1 << 20, 1), lambda caller: None)
+
+
+def clients_of_a_cluster() -> Any:
+    table = SimpleNamespace(max_message_bytes=0)
+    return SimpleNamespace(cluster=SimpleNamespace(routes=SimpleNamespace(table=table)))
 
 
 async def settled() -> None:
@@ -73,8 +81,7 @@ def test_only_a_fault_ends_a_stream_as_internal(error: LedgerError, status: Stat
 
 
 async def test_what_a_client_sends_is_read_when_it_has_read_the_answers() -> None:
-    client, table = silent_client(), SimpleNamespace(max_message_bytes=0)
-    clients = cast(Any, SimpleNamespace(cluster=SimpleNamespace(routes=SimpleNamespace(table=table))))
+    client, clients = silent_client(), clients_of_a_cluster()
     settings = service_pb2.TelemetryCommand(settings=producer_settings("orders"))
     for _ in range(10):
         client.requests.put_nowait(settings)
@@ -94,3 +101,21 @@ async def test_a_huge_command_ends_the_stream() -> None:
     )
     with pytest.raises(AbortedError):
         await telemetry_of(FrontSessions(lambda: 1.0)).serve(CALL, UNUSED, cast(Any, client))
+
+
+async def test_producers_of_one_caller_name_a_limited_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.rocketmq.producers.MAX_NAMED_OF_A_CALLER", 3)
+    sessions = FrontSessions(lambda: 1.0)
+    producers = TopicProducers(sessions)
+    telemetry, clients = telemetry_of(sessions, producers), clients_of_a_cluster()
+
+    async def told(client_id: str, *topics: str) -> None:
+        client = StreamClient(service_pb2.TelemetryCommand(settings=producer_settings(*topics)), None)
+        await telemetry.serve(replace(CALL, client_id=client_id), clients, cast(Any, client))
+
+    await told("first", "orders", "payments")
+    with pytest.raises(AbortedError, match="remembers no more topics"):
+        await told("second", "orders", "returns")
+    await told("second", "orders")
+    assert [topic for _, topic in producers] == ["orders", "payments"]
+    assert producers.named == 3
