@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from aiohttp import web
@@ -64,30 +63,28 @@ class LiveStreams:
     ) -> web.StreamResponse:
         """Send changed parts until the browser leaves, or until `check()` raises LedgerError because the login has
         ended. Raises UnavailableError if too many streams are open."""
-        async with self.opened(request) as stream:
-            await send_news(stream, turns, render, check)
-        return stream.response
+        return await self.run(request, lambda stream: send_news(stream, turns, render, check))
 
-    @asynccontextmanager
-    async def opened(self, request: web.Request) -> AsyncIterator[EventStream]:
-        """Open a stream, which ends when the block ends or when the browser leaves. Raises UnavailableError if too many
-        streams are open. A LedgerError in the block ends the stream, because its answer has begun."""
+    async def run(self, request: web.Request, send: Callable[[EventStream], Awaitable[object]]) -> web.StreamResponse:
+        """Open a stream, which ends when `send(stream)` ends or when the browser leaves. Raises UnavailableError if too
+        many streams are open. A LedgerError of `send` ends the stream, because its answer has begun."""
         if len(self._tasks) >= MAX_STREAMS:
             raise UnavailableError(f"{MAX_STREAMS} pages of this node update themselves already: close some of them.")
         request[DEADLINE].reschedule(None)
         response = web.StreamResponse(
             headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         )
-        await response.prepare(request)
         task = asyncio.current_task()
         assert task is not None, "a request is served by a task"
-        self._tasks.add(task)
+        self._tasks.add(task)  # before the first `await`, so that the streams that open together are counted
         try:
-            yield EventStream(response)
+            await response.prepare(request)
+            await send(EventStream(response))
         except (ConnectionError, TimeoutError, LedgerError):
             pass  # the browser has left, or its login has ended: it asks again, and is told
         finally:
             self._tasks.discard(task)
+        return response
 
     async def close(self) -> None:
         tasks = list(self._tasks)

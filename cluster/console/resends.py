@@ -61,13 +61,25 @@ class Resends:
             return known
         if sum(resend.is_running for resend in self._resends.values()) >= MAX_RUNNING:
             raise UnavailableError(f"{MAX_RUNNING} resends run on this node: wait for the end of one, then repeat.")
-        letters = await self.letters(token, group)
-        resend = Resend(group)
-        self._resends[token, group] = resend
+        # A second request can come during the next `await`, and must find this resend.
+        resend = self._resends[token, group] = Resend(group)
+        try:
+            letters = await self.letters(token, group)
+        except BaseException:
+            self._take_back(token, resend, known)
+            raise
         for key in [key for key, each in self._resends.items() if not each.is_running][:-MAX_KEPT]:
             del self._resends[key]
         resend.task = asyncio.create_task(self._run(letters, resend), name=f"resend of {group}")
         return resend
+
+    def _take_back(self, token: str, resend: Resend, earlier: Resend | None) -> None:
+        """Remove a resend that could not begin. The earlier resend of the group is the newest one again."""
+        resend.is_running = False
+        if earlier is not None:
+            self._resends[token, resend.group] = earlier
+        else:
+            del self._resends[token, resend.group]
 
     async def close(self) -> None:
         tasks = [resend.task for resend in self._resends.values() if resend.task is not None]

@@ -6,6 +6,9 @@
 
 A name server drops reports that are older than two minutes. A name server stores nothing on disk, because after its
 restart the nodes report again. Name servers do not communicate with each other.
+
+Without proofs, every program can register. So the number of nodes and the bytes of their reports are bounded, and each
+stream reports the routes of one node only (service.py).
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 from ledger.v1 import broker_pb2
 
 MAX_NODES = 1000
+# The serialized reports of all nodes together, in bytes. 5,000 topics with 16 queues each are 250 KB.
+MAX_BYTES = 512 << 20
 # How long a report is valid; RocketMQ's value.
 LIFETIME_MS = 120_000
 
@@ -23,6 +28,7 @@ LIFETIME_MS = 120_000
 @dataclass(frozen=True, slots=True)
 class _Said:
     routes: broker_pb2.GetRouteResponse
+    size: int
     at_ms: float
     # The stream that delivered the report. The end of an older stream does not remove a newer report.
     stream: object
@@ -56,7 +62,13 @@ class Registrations:
                 f"this name server has {len(self._said)} nodes already, which is the limit: "
                 "stop a node, or use another name server"
             )
-        self._said[node] = _Said(routes, self._monotonic_ms(), stream)
+        size = routes.ByteSize()
+        if (held := self._bytes_without(node)) + size > MAX_BYTES:
+            return (
+                f"this name server holds {held:,} bytes of other nodes' routes already, and can hold {MAX_BYTES:,} in "
+                f"all, so it has no room for the {size:,} bytes of node {node}: use another name server"
+            )
+        self._said[node] = _Said(routes, size, self._monotonic_ms(), stream)
         return ""
 
     def forget(self, node: int, stream: object) -> None:
@@ -64,6 +76,10 @@ class Registrations:
         said = self._said.get(node)
         if said is not None and said.stream is stream:
             del self._said[node]
+
+    def _bytes_without(self, node: int) -> int:
+        """Return the bytes of all reports except that of this node, which a new report replaces."""
+        return sum(said.size for other, said in self._said.items() if other != node)
 
     def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
         """Return the routes of the given topics, or of all topics if `topics` is empty. If no node has reported its

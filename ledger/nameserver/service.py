@@ -32,7 +32,8 @@ class NameServerService(nameserver_pb2_grpc.NameServerServicer):
         self._proven_node = proven_node
 
     async def Register(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
-        node, stream = 0, object()
+        node: int | None = None
+        stream = object()
         proven = self._proven_node(context) if self._proven_node is not None else None
         if proven == 0:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "only nodes that prove themselves may register")
@@ -41,15 +42,18 @@ class NameServerService(nameserver_pb2_grpc.NameServerServicer):
                 if proven is not None and said.node != proven:
                     reason = f"node {proven} speaks in the name of node {said.node}"
                     await context.abort(grpc.StatusCode.UNAUTHENTICATED, reason)
+                if node is not None and said.node != node:
+                    reason = f"this stream reports the routes of node {node}: open another stream for node {said.node}"
+                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
                 refusal = self._registrations.register(said.node, said.routes, stream)
                 if refusal:
                     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, refusal)
-                if not node:
+                if node is None:
                     log.info("node %d of cluster %r registered", said.node, said.routes.cluster)
                 node = said.node
                 await context.write(nameserver_pb2.RegistrationAnswer())
         finally:
-            if node:
+            if node is not None:
                 log.info("the registration stream of node %d ended", node)
                 self._registrations.forget(node, stream)
 

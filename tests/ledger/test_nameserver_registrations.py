@@ -123,3 +123,20 @@ def test_of_each_node_the_room_is_known_that_it_says_it_is_in() -> None:
         known.register(node, routes, object())
     nodes = known.routes(()).nodes
     assert [node.room if node.HasField("room") else None for node in nodes] == ["north", "", None]
+
+
+def test_the_bytes_of_all_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = said(topics={"a" * 100: 1}).ByteSize()
+    monkeypatch.setattr("ledger.nameserver.registrations.MAX_BYTES", 2 * size)
+    clock = Clock()
+    known, stream = Registrations(clock), object()
+    assert known.register(1, said(topics={"a" * 100: 1}), stream) == ""
+    assert known.register(2, said(topics={"a" * 100: 1}), object()) == ""
+    refusal = known.register(3, said(), object())
+    assert refusal.startswith(f"this name server holds {2 * size} bytes of other nodes' routes already")
+    assert known.register(1, said(topics={"b" * 100: 1}), stream) == "", "the new routes replace the old ones"
+    assert "no room" in known.register(1, said(topics={"b" * 101: 1}), stream)
+    known.forget(1, stream)
+    assert known.register(3, said(), object()) == ""
+    clock.now_ms = LIFETIME_MS + 1
+    assert known.register(4, said(topics={"a" * 200: 1}), object()) == "", "reports that are too old do not count"

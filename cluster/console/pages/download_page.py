@@ -72,8 +72,8 @@ async def _streamed(
     headers = {**HEADERS, "Content-Disposition": attachment(file_name), "Content-Type": content_type}
     response = web.StreamResponse(headers=headers)
     visit.request[DEADLINE].reschedule(None)
-    await response.prepare(visit.request)
     try:
+        await response.prepare(visit.request)
         if first:
             await written(response.write(first))
         async for piece in pieces:

@@ -40,9 +40,7 @@ async def live(visit: Visit) -> web.StreamResponse:
     name = named(visit)
     check(visit, "subscribe", name)
     await visit.admin()
-    async with visit.console.streams.opened(visit.request) as stream:
-        await _follow(visit, stream, name)
-    return stream.response
+    return await visit.console.streams.run(visit.request, lambda stream: _follow(visit, stream, name))
 
 
 async def _follow(visit: Visit, stream: EventStream, name: str) -> None:

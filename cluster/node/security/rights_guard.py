@@ -41,6 +41,7 @@ FOR_CLIENTS = "/ledger.v1."
 FOR_NODES = "/raft.v1.Raft/"
 UNPROVEN_NODE = "the call has no valid proof of a node of this cluster"
 UNPROVEN = "the call has no valid token: authenticate this connection with a user and a password, or a certificate"
+CANCELLED = "the call was cancelled before its end: the act may have been done"
 
 
 class RightsGuard(aio.ServerInterceptor):
@@ -123,12 +124,24 @@ class RightsGuard(aio.ServerInterceptor):
             caller = await self._admit(method, needed, request, context)
             if needed is None or not needed.is_audited:
                 return await behavior(request, context)
-            response = await behavior(request, context)
-            failed = response.error.message if response.HasField("error") else ""
-            self._audit.record(caller, context.peer(), method, request, failed)
-            return response
+            return await self._audited(caller, method, behavior, request, context)
 
         return checked
+
+    async def _audited(self, caller: Caller, method: str, behavior: Method, request: Any, context: Context) -> Any:
+        """Run the method, and write one line to the audit log, whatever the end is. If the caller cancels the call, or
+        its deadline ends, gRPC cancels this task, and the cluster may still do the act."""
+        peer = context.peer()
+        outcome = CANCELLED
+        try:
+            response = await behavior(request, context)
+            outcome = response.error.message if response.HasField("error") else ""
+            return response
+        except Exception as error:  # the text of a defect may contain secrets, so the line has only its type
+            outcome = f"the node failed with {type(error).__name__}: the act may have been done"
+            raise
+        finally:
+            self._audit.record(caller, peer, method, request, outcome)
 
     def stream(self, method: str, behavior: Method) -> Method:
         """Return the method `behavior`, which takes a stream of requests, behind the check."""

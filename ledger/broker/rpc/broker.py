@@ -7,7 +7,6 @@ decision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from typing import Any
 
 from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_handler, unary_unary_rpc_method_handler
@@ -26,7 +25,7 @@ from ledger.broker.produce.proposals import Committed
 from ledger.broker.rpc.fetch_wire import serialize, serialize_refusal
 from ledger.broker.rpc.produce_stream import MAX_STREAMS, Batches, ProduceLoad, serve_produce
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
-from ledger.broker.rpc.routes_wire import put_nodes, put_topics, route_response, shard_status, topic_route
+from ledger.broker.rpc.routes_wire import KnownRoutes, put_nodes, put_topics, shard_status, topic_route
 from ledger.broker.rpc.throttling import MeteredBatches, Quotas, calling_client, client_of
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.rpc.waiting_wire import put_waiting, waiting_query
@@ -77,6 +76,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         # Produce streams that are open.
         self._streams = 0
         self._slow = slow
+        self._known_routes = KnownRoutes(broker.view)
         self.produce_load = ProduceLoad(slow=slow)
 
     @property
@@ -211,10 +211,10 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             put_nodes(self._broker.view.nodes(), response)
         put_topics(self._rights.visible(self._broker.view.topics(request.topics)), response)
 
-    def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-        """Return the routes of the topics named in `names`, as this node knows them. Without names, return the
-        routes of all topics."""
-        return route_response(self._broker.view, names)
+    def routes(self) -> broker_pb2.GetRouteResponse:
+        """Return the routes of all topics, as this node knows them. The result is the same object until the routes
+        change, and callers must not change it."""
+        return self._known_routes.response()
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Context

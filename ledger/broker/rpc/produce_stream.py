@@ -25,7 +25,7 @@ from ledger.batch import place_of, plain_size_of, producer_of
 from ledger.batch.check import LARGEST_PLAIN_BYTES
 from ledger.broker.fetch.fetch_result import detached
 from ledger.broker.produce.proposals import Committed
-from ledger.broker.rpc.two_way_stream import StalledError, StallLimit
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, raise_defect
 from ledger.broker.slow.slow_requests import ProducedRequest, SlowRequests
 from ledger.broker.turn_budget import TurnBudget
 from ledger.errors import LedgerError, to_wire
@@ -260,14 +260,15 @@ async def serve_produce(
     writer = asyncio.create_task(answer_in_order(batches, owed, context, load), name="produce answers")
     try:
         await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
-        if not is_stalled(writer):
-            await reader  # a writer that failed otherwise says nothing that the reader does not notice too
+        raise_defect(failure_of(writer))  # without a writer, the reader would wait for room for ever
+        if not isinstance(failure_of(writer), StalledError):
+            await reader  # if the call has ended, gRPC cancels this method
     finally:
         for task in (reader, writer):
             task.cancel()
         await asyncio.gather(reader, writer, return_exceptions=True)
         owed.drop()
-    if is_stalled(writer):
+    if isinstance(failure_of(writer), StalledError):
         await context.abort(
             grpc.StatusCode.RESOURCE_EXHAUSTED,
             f"the client read no response of this produce stream for {STALLED_S:.0f} s: read the responses while "
@@ -275,8 +276,9 @@ async def serve_produce(
         )
 
 
-def is_stalled(writer: asyncio.Task[None]) -> bool:
-    return writer.done() and not writer.cancelled() and isinstance(writer.exception(), StalledError)
+def failure_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Return what the task has raised, or None if it runs, has ended, or was cancelled."""
+    return task.exception() if task.done() and not task.cancelled() else None
 
 
 async def append_requests(batches: Batches, owed: OwedResponses, context: aio.ServicerContext[Any, Any]) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from ledger.broker.node_view import NodeRoutes, NodeView, ReplicaStatus, TopicRoutes
 from ledger.state import Topic
 from ledger.v1 import broker_pb2
 
 
-def route_response(view: NodeView, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
-    """Return the routes of the topics named in `names`, as the node of `view` knows them. Without names, return the
-    routes of all topics."""
-    response = broker_pb2.GetRouteResponse()
-    put_nodes(view.nodes(), response)
-    put_topics(view.topics(names), response)
-    return response
+class KnownRoutes:
+    """The routes of all topics, as one node knows them. The conversion to protobuf takes milliseconds if there are
+    thousands of topics, so it is done only after a change."""
+
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+        # The routes that `_response` has.
+        self._converted: tuple[NodeRoutes, TopicRoutes] | None = None
+        self._response = broker_pb2.GetRouteResponse()
+
+    def response(self) -> broker_pb2.GetRouteResponse:
+        """Return the routes. The result is the same object until the routes change, and callers must not change it."""
+        nodes, topics = known = (self._view.nodes(), self._view.topics())
+        if known != self._converted:
+            response = broker_pb2.GetRouteResponse()
+            put_nodes(nodes, response)
+            put_topics(topics, response)
+            self._converted, self._response = known, response
+        return self._response
 
 
 def put_nodes(routes: NodeRoutes, response: broker_pb2.GetRouteResponse) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from grpc import StatusCode, aio
 
-from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, serve_both
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, raise_defect, serve_both
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
 from ledger.broker.shared.members import (
@@ -97,7 +97,7 @@ async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[
         member.answer(END)
 
     try:
-        _, ended = await serve_both(
+        read, ended = await serve_both(
             read_requests(sharing, member, turns, context),
             send_answers(sharing, member, first.number, context),
             end_writing,
@@ -112,6 +112,7 @@ async def serve_share(sharing: Sharing, context: Context, on_refused: Callable[[
             StatusCode.RESOURCE_EXHAUSTED,
             f"the client read no answer of this stream for {STALLED_S:.0f} s: read the answers, and open a new stream",
         )
+    raise_defect(read, ended)
 
 
 async def open_stream(sharing: Sharing, request: consumer_group_pb2.ShareRequest) -> tuple[SharedMember, LeaseTurns]:

@@ -20,7 +20,7 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.routes_wire import topic_route
 from ledger.broker.rpc.topic_rights import TopicRights
-from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, serve_both
+from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, raise_defect, serve_both
 from ledger.broker.topics.transaction_topics import TransactionTopics
 from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, check_ends
@@ -157,8 +157,7 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
             )
         if is_valid is False:
             await context.abort(StatusCode.INVALID_ARGUMENT, "an answer is commit, rollback or unknown")
-        if isinstance(is_valid, Exception):
-            raise is_valid
+        raise_defect(is_valid, asked)
 
     def _check_group(self, caller: Caller, group: str) -> None:
         if self._authorizer is not None:

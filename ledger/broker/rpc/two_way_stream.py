@@ -1,4 +1,8 @@
-"""Serves the two directions of a stream until one of them ends, and limits the time for which a client may not read."""
+"""Serves the two directions of a stream until one of them ends, and limits the time for which a client may not read.
+
+Each direction is a task. The failure of a task does not reach gRPC by itself: the method of the stream looks at what
+the tasks have raised, and `raise_defect` raises what no method expects.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any
+
+from grpc import aio
+
+from ledger.errors import LedgerError
 
 
 class StalledError(Exception):
@@ -81,3 +89,11 @@ async def serve_both(
             task.cancel()
         read, written = await asyncio.gather(reader, writer, return_exceptions=True)
     return read, written
+
+
+def raise_defect(*results: object) -> None:
+    """Raise the first of these results of tasks that is a defect. An error that the method of the stream answers itself
+    is no defect, and neither is an error of gRPC, which means that the call has ended."""
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, LedgerError | StalledError | aio.BaseError):
+            raise result

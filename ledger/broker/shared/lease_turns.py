@@ -161,7 +161,10 @@ class LeaseTurns:
             )
 
     def change(self, request: ChangeRequest) -> None:
-        """Take changes that a member wants. The member gets one answer. Raises InvalidArgumentError."""
+        """Take changes that a member wants. The member gets one answer. Raises InvalidArgumentError, and LedgerError if
+        this node does not lead any more. A shard that is busy takes changes, which wait for a later turn."""
+        if not self._replica.knows_the_end:
+            raise self._replica.not_leading()
         for queue, _ in request.changes:
             if queue.topic_id not in request.member.topics:
                 raise InvalidArgumentError(f"This member does not read topic {queue.topic_id}.")
@@ -244,7 +247,7 @@ class LeaseTurns:
         # Other requests get their turns meanwhile, so it comes before everything that must not change in a turn.
         is_known = not replica.knows_the_end or await self._look_ahead.run(self._groups.values())
         if not replica.knows_the_end:
-            if self._term:
+            if self._term or self._groups or self._requests:  # members can come and a term can end between two turns
                 self._end_of_term()
             return None
         self._begin_term()

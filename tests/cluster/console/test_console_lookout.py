@@ -166,3 +166,56 @@ async def test_resends_are_bounded_and_tell_their_outcome(monkeypatch: pytest.Mo
         await task
     assert jobs.find("t", "a") is None, "only the newest outcomes are kept"
     await jobs.close()
+
+
+async def test_requests_at_the_same_time_begin_one_resend_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resends, "MAX_RUNNING", 1)
+    letters, is_found = Letters(), asyncio.Event()
+    jobs = Resends(ConsoleClients(list, Security()))
+
+    async def found(token: str, group: str) -> Letters:
+        await is_found.wait()
+        return letters
+
+    monkeypatch.setattr(jobs, "letters", found)
+    begun = [asyncio.create_task(jobs.begin("t", "a")) for _ in range(2)]
+    other = asyncio.create_task(jobs.begin("t", "b"))
+    await asyncio.sleep(0)
+    is_found.set()
+    first, second = await asyncio.gather(*begun)
+    assert first is second
+    with pytest.raises(UnavailableError, match="1 resends run"):
+        await other
+    await asyncio.sleep(0)
+    assert letters.calls == 1
+    await jobs.close()
+    assert first.task is not None
+    assert first.task.cancelled()
+
+
+async def test_a_resend_that_cannot_begin_leaves_the_outcome_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resends, "MAX_RUNNING", 1)
+    letters = Letters()
+    letters.end.set()
+    jobs = Resends(ConsoleClients(list, Security()))
+    answers: list[Letters | NoLeaderError] = [letters, NoLeaderError("a"), NoLeaderError("b"), letters]
+
+    async def found(token: str, group: str) -> Letters:
+        answer = answers.pop(0)
+        if isinstance(answer, NoLeaderError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(jobs, "letters", found)
+    first = await jobs.begin("t", "a")
+    assert first.task is not None
+    await first.task
+    for group in ("a", "b"):
+        with pytest.raises(NoLeaderError):
+            await jobs.begin("t", group)
+    assert jobs.find("t", "a") is first
+    assert jobs.find("t", "b") is None
+    await jobs.begin("t", "b")  # the failed ones do not count as running
+    await jobs.close()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.test_utils import make_mocked_request
 
-from cluster.console import watch, watched
+from cluster.console import live, watch, watched
 from cluster.console.clients import ConsoleAdmin
-from cluster.console.live import EventStream, send_news
+from cluster.console.live import EventStream, LiveStreams, send_news
 from cluster.console.logins import COOKIE, Logins
 from cluster.console.lookout import Lookouts
+from cluster.console.pages.download_page import _streamed
 from cluster.console.watch import MAX_WATCHES, Watches
+from cluster.node.http.deadline import DEADLINE
 from ledger.broker.access.callers import ANYBODY
 from ledger.errors import AuthenticationError, PermissionDeniedError, UnavailableError
 
@@ -99,3 +103,65 @@ async def test_requests_at_the_same_time_remove_idle_lookouts_once(monkeypatch: 
     monkeypatch.setattr(watched, "LINGER_S", -1.0)
     await asyncio.gather(*(lookouts.of(f"new {number}", ask) for number in range(4)))
     await lookouts.close()
+
+
+class Browser:
+    """Takes the begin of an answer when `takes` is set. With `has_left`, it has left before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.takes = asyncio.Event()
+        self.has_left = False
+
+        async def prepare(response: web.StreamResponse, request: web.BaseRequest) -> None:
+            await self.takes.wait()
+            if self.has_left:
+                raise ClientConnectionResetError("Cannot write to closing transport")
+
+        monkeypatch.setattr(web.StreamResponse, "prepare", prepare)
+
+
+async def run(streams: LiveStreams, sent: list[EventStream]) -> web.StreamResponse:
+    async def send(stream: EventStream) -> None:
+        sent.append(stream)
+
+    async with asyncio.timeout(None) as deadline:
+        request = make_mocked_request("GET", "/console/live/cluster")
+        request[DEADLINE] = deadline
+        return await streams.run(request, send)
+
+
+async def test_streams_that_open_at_the_same_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_STREAMS", 2)
+    streams, browser, sent = LiveStreams(), Browser(monkeypatch), list[EventStream]()
+    opening = [asyncio.create_task(run(streams, sent)) for _ in range(3)]
+    await asyncio.sleep(0)
+    browser.takes.set()
+    first, second, third = await asyncio.gather(*opening, return_exceptions=True)
+    assert isinstance(third, UnavailableError)
+    assert [each.response for each in sent] == [first, second]
+    await run(streams, sent)  # the streams that have ended do not count
+
+
+async def test_a_browser_that_leaves_before_its_stream_begins_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the log of the node called this a defect of ledgermq."""
+    streams, browser, sent = LiveStreams(), Browser(monkeypatch), list[EventStream]()
+    browser.has_left = True
+    browser.takes.set()
+    await run(streams, sent)
+    assert not sent
+    assert not streams._tasks
+
+
+async def test_a_browser_that_leaves_before_its_download_begins_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser(monkeypatch)
+    browser.has_left = True
+    browser.takes.set()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"more"
+
+    async with asyncio.timeout(None) as deadline:
+        request = make_mocked_request("GET", "/console/topics/orders/download/file")
+        request[DEADLINE] = deadline
+        visit: Any = SimpleNamespace(request=request)
+        await _streamed(visit, "orders-0.jsonl", b"first", pieces(), "application/jsonl")

@@ -149,7 +149,7 @@ async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         await gate.wait()
 
     monkeypatch.setattr(rim, "serve_produce", served)
-    facts: Any = SimpleNamespace(replicas=None)
+    facts: Any = SimpleNamespace(replicas=None, view=None)
     broker = rim.BrokerService(facts, facts)
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

@@ -187,3 +187,16 @@ async def test_the_check_of_a_compressed_batch_counts_what_it_decompresses(monke
     await settle()
     serving.cancel()
     assert spent == [1 + (4 << 20) // STEP_BYTES]
+
+
+async def test_a_defect_while_responses_are_sent_ends_the_stream() -> None:
+    """Before, the stream went on reading requests, and after 64 of them it waited for ever."""
+    broker, stream, load = Broker(), Stream([b"a"]), ProduceLoad()
+    stream.accepts.set()
+    served = serve(broker, stream, load)
+    await settle()
+    broker.pending[0].set_exception(RuntimeError("a defect"))
+    async with asyncio.timeout(5):
+        with pytest.raises(RuntimeError, match="a defect"):
+            await served
+    assert (load.results, load.bytes) == (0, 0)

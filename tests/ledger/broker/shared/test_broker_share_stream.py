@@ -9,6 +9,7 @@ from typing import cast
 
 import grpc
 import pytest
+from grpc import aio
 
 from ledger.batch import Batch
 from ledger.broker.rpc import share_stream
@@ -16,7 +17,7 @@ from ledger.broker.rpc.share_stream import Context, open_stream, serve_share
 from ledger.broker.shared import lease_turns
 from ledger.broker.shared.group_lookup import GroupLookup
 from ledger.broker.shared.lease_turns import LeaseTurns
-from ledger.broker.shared.members import MAX_REQUESTS, MAX_TAGS
+from ledger.broker.shared.members import MAX_REQUESTS, MAX_TAGS, SharedMember
 from ledger.errors import InvalidArgumentError, LedgerError
 from ledger.v1.consumer_group_pb2 import Receive, SharedTopic, ShareOpening, ShareRequest, WantedChange
 from tests.ledger.broker.shared.leader import GROUP, ORDERS, LeasingLeader
@@ -201,3 +202,51 @@ async def test_changes_wait_while_the_shard_has_too_many(monkeypatch: pytest.Mon
         await leader.turn()
         await settled()
         assert answered() == 5
+
+
+@pytest.mark.parametrize("failing", ["change", "next_answer"], ids=["reading", "writing"])
+async def test_a_defect_of_a_stream_ends_it_with_the_defect(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, the stream ended with the status OK, and the log had no line."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(LeaseTurns if failing == "change" else SharedMember, failing, fail)
+    leader = LeasingLeader()
+    client = StreamClient(OPEN, ShareRequest(number=2, changes=[CHANGE]))
+    stream = asyncio.create_task(Node(leader).serve(client))
+    await settled()
+    await leader.turn()
+    with pytest.raises(RuntimeError, match="a defect"):
+        await stream
+    assert leader.turns.members(GROUP) == 0
+
+
+async def test_a_stream_whose_call_has_ended_ends_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = StreamClient(OPEN, ShareRequest(number=2, changes=[CHANGE]))
+
+    async def write(message: object) -> None:
+        raise aio.UsageError("RPC already finished.")
+
+    monkeypatch.setattr(client, "write", write)
+    leader = LeasingLeader()
+    await Node(leader).serve(client)
+    assert leader.turns.members(GROUP) == 0
+
+
+async def test_changes_that_waited_for_room_are_refused_after_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_turns, "MAX_WAITING_CHANGES", 1)
+    leader = LeasingLeader()
+    clients = [StreamClient(OPEN, ShareRequest(number=2, changes=[CHANGE])) for _ in range(2)]
+    async with Node(leader).serving(*clients):
+        await leader.turn()  # answers the first change
+        await settled()
+        clients[0].requests.put_nowait(ShareRequest(number=3, changes=[CHANGE]))
+        await settled()  # one change waits for the next turn, and the other for room
+        leader.replica._projected = None
+        await leader.turn()
+        await settled()
+        assert not leader.turns._requests
+        assert leader.turns._waiting_changes == 0
+    for client in clients:
+        assert "no leader is known" in client.received[-1].error.message

@@ -13,6 +13,7 @@ from ledger.batch.columns import BinaryColumn
 from ledger.broker.consumer_groups.moved_batch import MessageMove, moved_batch
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.shared import group_receives, lease_entry, lease_turns, stored_batches
+from ledger.broker.shared.members import ChangeRequest
 from ledger.errors import (
     BusyError,
     ConsumerFencedError,
@@ -33,8 +34,9 @@ from ledger.state.commands import (
     ResetOffsets,
 )
 from ledger.state.group_modes import GroupMode
-from ledger.state.lease_table import ChangeKind
+from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.lease_window import MAX_WINDOW
+from raft.core import Busy
 from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, QUEUE, Got, LeasingLeader, messages_of
 
 
@@ -376,6 +378,43 @@ async def test_the_streams_end_with_the_term() -> None:
     assert isinstance(answer.error, NoLeaderError)
     with pytest.raises(NoLeaderError):
         leader.member()
+    with pytest.raises(NoLeaderError):
+        await member.change(ChangeKind.EXTEND)
+
+
+async def test_a_term_that_ends_before_the_first_turn_ends_the_streams_too() -> None:
+    leader = LeasingLeader()
+    member = leader.member()
+    member.ask(1)
+    leader.turns.change(ChangeRequest(member.member, 2, []))
+    leader.replica._projected = None
+    await leader.turn()
+    (answer,) = member.answers()
+    assert isinstance(answer.error, NoLeaderError)
+    assert leader.turns.members(GROUP) == 0
+    assert not leader.turns._requests
+
+
+async def test_changes_are_taken_while_the_shard_has_no_room_for_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    leader.send(1)
+    member = leader.member()
+    messages = await member.receive()
+
+    def busy(size: int) -> None:
+        raise Busy(1 << 20)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leader.driver, "check_room", busy)
+        with pytest.raises(BusyError):
+            leader.replica.check_leads(0)
+        changes = [
+            (got.queue, LeaseChange(ChangeKind.ACKNOWLEDGE, got.offset, 1, got.lease, got.resets, 0))
+            for got in messages
+        ]
+        leader.turns.change(ChangeRequest(member.member, 9, changes))
+    await leader.turn()
+    assert [(answer.number, answer.changed) for answer in member.answers()] == [(9, [1])]
 
 
 # -- order by key

@@ -72,3 +72,28 @@ async def test_checks_that_are_not_sent_are_bounded_although_nobody_waits_for_th
     assert not producer.has_room
     producer.questions.get_nowait()
     assert producer.has_room
+
+
+@pytest.mark.parametrize("failing", ["answered", "_check"], ids=["reading", "writing"])
+async def test_a_defect_of_a_stream_ends_it_with_the_defect(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkers, client, unused = Checkers(), client_of_billing(), cast(Any, SimpleNamespace())
+    client.may_send.set()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    if failing == "answered":
+        monkeypatch.setattr(Checker, "answered", fail)
+    else:
+        monkeypatch.setattr(transactions, "_check", fail)
+    service = TransactionService({}, unused, unused, checkers)
+    stream = asyncio.create_task(service.CheckTransactions(None, cast(Any, client)))
+    await asyncio.sleep(0.001)
+    producer = checkers.next_of("billing", 1)
+    assert producer is not None
+    producer.ask(ASKED).add_done_callback(lambda answer: answer.exception())
+    client.requests.put_nowait(transaction_pb2.CheckAnswer(check=1))
+    async with asyncio.timeout(5):
+        with pytest.raises(RuntimeError, match="a defect"):
+            await stream
+    assert checkers.next_of("billing", 1) is None
