@@ -9,6 +9,7 @@ This package contains, in reading order:
     checked_arguments.py  checks what else programs give: functions, names, lists, and queues of topics
     producer/             the producer: chooses the queue of a message, and collects and sends batches
     transactions/         transactions of producers
+    background.py         tasks in the background, and one task for each shard
     consumer/             the consumer without a consumer group
     group/                the consumers of a consumer group, and the push consumer
     shared/               the consumers of shared groups, which lease messages

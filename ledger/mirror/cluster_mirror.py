@@ -12,6 +12,7 @@ from typing import Literal
 
 from ledger.broker.quotas.token_bucket import TokenBucket
 from ledger.client.admin.offsets import list_offsets
+from ledger.client.background import all_done, spawn
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.connection.routes import topic_of
@@ -131,14 +132,14 @@ class ClusterMirror:
         Raises MirrorRefusedError, or the LedgerError because of which the mirror cannot go on."""
         goals = await self._ends() if once else {}
         self._tasks = [
-            asyncio.create_task(self._watch_streams(), name="streams of a mirror"),
-            asyncio.create_task(self._every(TOPICS_S, self._look), name="topics of a mirror"),
-            asyncio.create_task(self._every(PROGRESS_S, self._progress.store), name="progress of a mirror"),
-            asyncio.create_task(self._every(PROGRESS_S, self._copies.store), name="marks of a mirror"),
-            asyncio.create_task(self._every(LAG_S, self._look_at_lags), name="lags of a mirror"),
+            spawn(self._watch_streams(), "streams of a mirror", self._fail),
+            spawn(self._every(TOPICS_S, self._look), "topics of a mirror", self._fail),
+            spawn(self._every(PROGRESS_S, self._progress.store), "progress of a mirror", self._fail),
+            spawn(self._every(PROGRESS_S, self._copies.store), "marks of a mirror", self._fail),
+            spawn(self._every(LAG_S, self._look_at_lags), "lags of a mirror", self._fail),
         ]
         if self._settings.groups:
-            self._tasks.append(asyncio.create_task(self._every(GROUPS_S, self._groups.move), name="groups of a mirror"))
+            self._tasks.append(spawn(self._every(GROUPS_S, self._groups.move), "groups of a mirror", self._fail))
         while not once or not self._has_reached(goals):
             await asyncio.wait([self._failure], timeout=_LOOK_S)
             if self._failure.done():
@@ -157,8 +158,7 @@ class ClusterMirror:
             await self._streams.close()
             try:
                 async with asyncio.timeout(_CLOSE_S):
-                    await self._progress.store()
-                    await self._copies.store()
+                    await all_done(self._progress.store(), self._copies.store())
             except (LedgerError, TimeoutError) as error:  # it only serves as a hint
                 self.tally.note_trouble(f"the progress of the mirror was not stored: {error}")
         for access in self._started:

@@ -10,11 +10,12 @@ knows which one is next. The progress at the target marks a topic as a copy (cop
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin
+from ledger.client.background import all_done
 from ledger.client.connection.channels import NodeStub
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
@@ -86,29 +87,31 @@ class MirrorProgress:
         self._claimed.pop((topic_id, queue), None)
 
     async def store(self) -> None:
-        """Store what was noted. Raises MirrorRefusedError if another mirror has the same name, and LedgerError if the
-        cluster does not answer."""
+        """Store what was noted, in all shards at once. Raises MirrorRefusedError if another mirror has the same name,
+        and LedgerError if a shard does not answer."""
         by_shard: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for key, claimed in self._claimed.items():
             if claimed.wanted > claimed.stored:
                 by_shard[claimed.shard].append(key)
-        for shard, keys in sorted(by_shard.items()):
-            request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self.group)
-            offsets = [self._claimed[key].wanted for key in keys]
-            for (topic_id, queue), offset in zip(keys, offsets, strict=True):
-                claimed = self._claimed[topic_id, queue]
-                request.queues.add(
-                    topic_id=topic_id, queue=queue, epoch=claimed.epoch, offset=offset, resets=claimed.resets
-                )
-            response = await self._client.call(shard, partial(_acknowledge, request))
-            for key, offset, progress in zip(keys, offsets, response.queues, strict=True):
-                if progress.HasField("error"):
-                    error = from_wire(progress.error)
-                    if isinstance(error, ConsumerFencedError):
-                        raise self._refusal(error)
-                    continue  # for example the topic was deleted
-                if key in self._claimed:
-                    self._claimed[key].stored = offset
+        await all_done(*(self._store_in(shard, keys) for shard, keys in sorted(by_shard.items())))
+
+    async def _store_in(self, shard: int, keys: Sequence[tuple[int, int]]) -> None:
+        request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self.group)
+        offsets = [self._claimed[key].wanted for key in keys]
+        for (topic_id, queue), offset in zip(keys, offsets, strict=True):
+            claimed = self._claimed[topic_id, queue]
+            request.queues.add(
+                topic_id=topic_id, queue=queue, epoch=claimed.epoch, offset=offset, resets=claimed.resets
+            )
+        response = await self._client.call(shard, partial(_acknowledge, request))
+        for key, offset, progress in zip(keys, offsets, response.queues, strict=True):
+            if progress.HasField("error"):
+                error = from_wire(progress.error)
+                if isinstance(error, ConsumerFencedError):
+                    raise self._refusal(error)
+                continue  # for example the topic was deleted
+            if key in self._claimed:
+                self._claimed[key].stored = offset
 
     def _refusal(self, error: LedgerError) -> LedgerError:
         if not isinstance(error, ConsumerFencedError):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import grpc.aio
 
+from ledger.client.background import spawn
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.consumer.cursor import Cursor
@@ -111,20 +112,12 @@ class Fetcher:
         await asyncio.gather(self._task, return_exceptions=True)
 
     def _started(self) -> asyncio.Task[None]:
-        task = self._loop.create_task(self._run())
-        task.add_done_callback(self._ended)
-        return task
+        return spawn(self._run(), f"fetches from shard {self._shard}", self._has_defect)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Pass an unexpected exception of the task to the reader, which would otherwise wait for ever."""
-        fault = None if task.cancelled() else task.exception()
-        if fault is not None:
-            self.trouble = InternalError(
-                f"Fetching ahead failed in this client: {fault!r}. This is a defect of ledgermq: please report it, and "
-                "make a new consumer."
-            )
-            self.trouble.__cause__ = fault
-            self._on_news()
+    def _has_defect(self, defect: InternalError) -> None:
+        """Pass the defect to the reader, which would otherwise wait for ever."""
+        self.trouble = defect
+        self._on_news()
 
     async def _run(self) -> None:
         """Send fetch requests until every cursor has an error or is paused. `restart` starts a new task."""

@@ -4,16 +4,22 @@ The coordinator decides which queues this member owns. The leader of a queue's s
 the queue, and accepts or rejects this member's acknowledgements. If the coordinator no longer assigns a queue to this
 member, or the leader fences this member, the member drops the queue and its unfinished messages. The next owner
 receives the dropped messages again.
+
+Claims, releases and acknowledgements of each shard are a task of their own, because a shard without a leader must not
+hold up the others. Callbacks of the program are called one after another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
+from ledger.client.background import ShardTasks, all_done
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.consumer.fetcher import FetchSettings
 from ledger.client.consumer.fetchers import Fetchers
@@ -22,7 +28,15 @@ from ledger.client.group.claiming import AssignmentSettings, MemberClaims
 from ledger.client.group.group_membership import Assignment, AssignmentSource, View
 from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
 from ledger.client.records import Message, TopicQueue
-from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
+from ledger.errors import (
+    ClosedError,
+    ConsumerFencedError,
+    InternalError,
+    LedgerError,
+    OffsetTooLowError,
+    UnknownTopicError,
+    from_wire,
+)
 from ledger.retries import retry_topic
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import consumer_group_pb2
@@ -31,6 +45,21 @@ log = logging.getLogger("ledgermq.client.group_consumer")
 
 _CLAIMS_AT_ONCE = 1_000
 _PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")
+# Stands for the shard of a queue whose topic was deleted. Only the coordinator hears of such a queue.
+_NO_SHARD = -1
+
+# A queue, and the offset to acknowledge.
+_Due = tuple[AssignedQueue, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """The queues of one shard that a member releases and claims."""
+
+    # Leaving queues that are finished, and leaving queues that this member has not claimed.
+    finished: list[AssignedQueue] = field(default_factory=list)
+    unclaimed: list[TopicQueue] = field(default_factory=list)
+    new: dict[TopicQueue, Assignment] = field(default_factory=dict)
 
 
 class AssignedQueues:
@@ -64,8 +93,20 @@ class AssignedQueues:
         self._resets: dict[TopicQueue, int] = {}
         self._fetchers = Fetchers(client, fetching, on_news)
         self._changed = asyncio.Event()
+        # The claims and releases that are under way.
+        self._moving = ShardTasks(f"queues of consumer group {settings.consumer_group}", self.failed, self._moved)
+        # The shards in which queues may have to be claimed or released when the present task of the shard has ended.
+        self._moves_again: set[int] = set()
+        # How often claims and releases of a shard have failed since the last success.
+        self._failures: dict[int, int] = {}
+        # Held while a callback of the program runs, and while a claimed queue becomes an assigned queue.
+        self._telling = asyncio.Lock()
+        # The acknowledgements of `keep_acknowledging` that are under way.
+        self._acknowledging = ShardTasks(f"acknowledgements of consumer group {settings.consumer_group}", self.failed)
         # How many times this member dropped a queue.
         self.losses = 0
+        # A task in the background has failed. All reads raise this error.
+        self.defect: InternalError | None = None
 
     def __iter__(self) -> Iterator[AssignedQueue]:
         """Iterate over all assigned queues. Each iteration first moves the first queue to the end of the list, so
@@ -102,7 +143,12 @@ class AssignedQueues:
         """
         self._view = view
         self._drop_lost()
-        self._changed.set()
+        self._wake()
+        self._on_news()
+
+    def failed(self, defect: InternalError) -> None:
+        """Let all reads raise the defect of a task in the background."""
+        self.defect = self.defect or defect
         self._on_news()
 
     def seek(self, assigned: AssignedQueue, offset: int) -> None:
@@ -139,7 +185,7 @@ class AssignedQueues:
                 else:
                     assigned.finish(map(_OFFSET, units))
                 if assigned.is_leaving and assigned.is_finished:
-                    self._changed.set()
+                    self._wake()
 
     def finish_next(self, run: QueueRun, count: int) -> None:
         """Mark the next `count` messages of the run as finished, with the conditions of `only_held` of `finish`."""
@@ -149,14 +195,14 @@ class AssignedQueues:
             run.finished += count
             self.finish(next_ones, only_held=True)
         elif assigned.is_leaving and assigned.is_finished:
-            self._changed.set()
+            self._wake()
 
     def made_room(self) -> None:
         self._fetchers.made_room()
 
     def trouble(self) -> LedgerError | None:
         """Return the error that the next read must raise, or None if there is no error."""
-        errors = [self._member.trouble, self._claims.refusal]
+        errors = [self.defect, self._member.trouble, self._claims.refusal]
         errors += [assigned.cursor.error for assigned in self._by_place.values() if not assigned.cursor.ready]
         errors += self._fetchers.troubles()
         return next((error for error in errors if error is not None), None)
@@ -167,28 +213,78 @@ class AssignedQueues:
     # -- claims and releases
 
     async def run(self) -> None:
-        """Claim new queues and release leaving queues, until the task is cancelled or the client is closed."""
-        failures = 0
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                self._drop_lost()
-                await self._tell_lost()
-                await self._release()
-                await self._claim()
-                failures = 0
-            except ClosedError:
-                return
-            except LedgerError as error:
-                log.warning(
-                    "consumer group %s: queues cannot be claimed or released, trying again: %s",
-                    self._settings.consumer_group,
-                    error,
-                )
-                failures += 1
-                await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
-                self._changed.set()
+        """Claim new queues and release leaving queues, until the task is cancelled."""
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                async with self._telling:
+                    finished = await self._tell_changes()
+                for shard, moves in sorted(self._moves(finished).items()):
+                    if shard not in self._moving:
+                        self._moving.start(shard, self._move_in(shard, moves))
+        finally:
+            await self._moving.end()
+
+    def _wake(self) -> None:
+        """Let `run` look for queues to claim and to release: at once in shards that have no task now, and in the others
+        when their tasks have ended."""
+        self._moves_again.update(self._moving)
+        self._changed.set()
+
+    def _moved(self, shard: int) -> None:
+        """The task of a shard has ended. Look again if something has changed meanwhile."""
+        if shard in self._moves_again:
+            self._moves_again.discard(shard)
+            self._changed.set()
+
+    async def _tell_changes(self) -> list[AssignedQueue]:
+        """Tell the program which queues it lost, keeps or is about to release. Return the queues to release: those that
+        have no message in hand, or whose release timeout has passed."""
+        await self._tell_lost()
+        held = [(self._by_place[place], owned) for place, owned in self._view.items() if place in self._by_place]
+        finished = [assigned for assigned, owned in held if self._lets_go(assigned, owned)]
+        await self._tell_assigned([assigned for assigned, owned in held if not owned.is_leaving])
+        await self._tell_revoked(finished)
+        return finished
+
+    def _moves(self, finished: Iterable[AssignedQueue]) -> dict[int, _Moves]:
+        """Return for each shard what this member releases and claims there."""
+        moves: defaultdict[int, _Moves] = defaultdict(_Moves)
+        for assigned in finished:
+            moves[assigned.shard].finished.append(assigned)
+        for place, owned in sorted(self._view.items()):
+            if place not in self._by_place:
+                shard = self._shard_of(place, owned)
+                if owned.is_leaving:
+                    moves[shard].unclaimed.append(place)
+                elif shard != _NO_SHARD:
+                    moves[shard].new[place] = owned
+        return moves
+
+    def _shard_of(self, place: TopicQueue, owned: Assignment) -> int:
+        topic = self._client.routes.table.topics.get(place.topic)
+        is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.shards)
+        return topic.shards[place.queue] if topic is not None and is_there else _NO_SHARD
+
+    async def _move_in(self, shard: int, moves: _Moves) -> None:
+        """Release and claim queues of one shard. If this fails, wait, and let `run` try again. Claims do not wait for
+        releases, because the coordinator may not answer."""
+        try:
+            await all_done(self._release(moves.finished, moves.unclaimed), self._claim_in(shard, moves.new))
+            self._failures.pop(shard, None)
+        except ClosedError:
+            return
+        except LedgerError as error:
+            log.warning(
+                "consumer group %s: queues of shard %d cannot be claimed or released, trying again: %s",
+                self._settings.consumer_group,
+                shard,
+                error,
+            )
+            failures = self._failures[shard] = self._failures.get(shard, 0) + 1
+            await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+            self._moves_again.add(shard)
 
     def _drop_lost(self) -> None:
         for place, assigned in list(self._by_place.items()):
@@ -230,26 +326,17 @@ class AssignedQueues:
         await self._tell_lost()
         await self._tell_revoked(list(self._by_place.values()))
 
-    async def _release(self) -> None:
-        """Release each leaving queue that has no message in hand, or whose release timeout has passed."""
-        view = self._view
-        done = [assigned for place, assigned in self._by_place.items() if self._lets_go(assigned, view[place])]
-        unclaimed = [
-            (place, owned) for place, owned in view.items() if owned.is_leaving and place not in self._by_place
-        ]
-        await self._tell_assigned(
-            [assigned for place, assigned in self._by_place.items() if not view[place].is_leaving]
-        )
-        if done or unclaimed:
-            await self._tell_revoked(done)
-            await self.acknowledge(done)
-            # During the acknowledgement the assignment may have changed: only queues that still leave are released.
-            view = {place: owned for place, owned in self._view.items() if owned.is_leaving}
-            done = [assigned for assigned in done if assigned.place in view]
-            if finished := [*((assigned.place, view[assigned.place]) for assigned in done), *unclaimed]:
-                await self._member.release(finished)
-            for assigned in done:
-                self._drop(assigned)
+    async def _release(self, finished: Sequence[AssignedQueue], unclaimed: Iterable[TopicQueue]) -> None:
+        """Acknowledge the finished messages of leaving queues, and release these queues."""
+        await self.acknowledge(finished)
+        # During the acknowledgement the assignment may have changed: only queues that still leave are released.
+        leaving = {place: owned for place, owned in self._view.items() if owned.is_leaving}
+        finished = [assigned for assigned in finished if assigned.place in leaving]
+        places = [*(assigned.place for assigned in finished), *(place for place in unclaimed if place in leaving)]
+        if places:
+            await self._member.release([(place, leaving[place]) for place in places])
+        for assigned in finished:
+            self._drop(assigned)
 
     def _lets_go(self, assigned: AssignedQueue, owned: Assignment) -> bool:
         now = asyncio.get_running_loop().time()
@@ -258,21 +345,15 @@ class AssignedQueues:
             return False
         if assigned.leaves_by is None:
             assigned.leaves_by = now + self._settings.release_s
-            asyncio.get_running_loop().call_at(assigned.leaves_by, self._changed.set)
+            asyncio.get_running_loop().call_at(assigned.leaves_by, self._wake)
         return assigned.is_finished or now >= assigned.leaves_by
 
-    async def _claim(self) -> None:
-        view, topics = self._view, self._client.routes.table.topics
-        new: dict[int, dict[TopicQueue, Assignment]] = {}
-        for place, owned in sorted(view.items()):
-            topic = topics.get(place.topic)
-            is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.shards)
-            if topic is not None and is_there and not owned.is_leaving and place not in self._by_place:
-                new.setdefault(topic.shards[place.queue], {})[place] = owned
-        for shard, places in sorted(new.items()):
-            for first in range(0, len(places), _CLAIMS_AT_ONCE):
-                some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
-                assigned_queues = await self._claims.claim(shard, dict(some))
+    async def _claim_in(self, shard: int, new: dict[TopicQueue, Assignment]) -> None:
+        """Claim queues of one shard, and begin to fetch from them."""
+        places = list(new.items())
+        for first in range(0, len(places), _CLAIMS_AT_ONCE):
+            assigned_queues = await self._claims.claim(shard, dict(places[first : first + _CLAIMS_AT_ONCE]))
+            async with self._telling:
                 for assigned in assigned_queues:
                     assigned.was_reset = self._resets.get(assigned.place, assigned.resets) != assigned.resets
                     self._resets[assigned.place] = assigned.resets
@@ -288,34 +369,39 @@ class AssignedQueues:
     # -- acknowledgements
 
     async def keep_acknowledging(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.interval_s)
-            try:
-                await self.acknowledge(self)
-            except ClosedError:
-                return
-            except LedgerError as error:
-                log.warning(
-                    "consumer group %s: offsets cannot be acknowledged, trying again: %s",
-                    self._settings.consumer_group,
-                    error,
-                )
+        """Acknowledge finished messages regularly, until the task is cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(self._settings.interval_s)
+                for shard, due in sorted(_due(self).items()):
+                    if shard not in self._acknowledging:
+                        self._acknowledging.start(shard, self._try_to_acknowledge(shard, due))
+        finally:
+            await self._acknowledging.end()
+
+    async def _try_to_acknowledge(self, shard: int, due: Sequence[_Due]) -> None:
+        try:
+            await self._acknowledge_in(shard, due)
+        except ClosedError:
+            return
+        except LedgerError as error:
+            log.warning(
+                "consumer group %s: offsets in shard %d cannot be acknowledged, trying again: %s",
+                self._settings.consumer_group,
+                shard,
+                error,
+            )
 
     async def acknowledge(self, assigned_queues: Iterable[AssignedQueue]) -> None:
         """Acknowledge the finished messages of `assigned_queues`, and return when the acknowledged offsets are
         committed.
 
         If an acknowledgement is rejected with ConsumerFencedError or UnknownTopicError, the queue is dropped. Raises
-        LedgerError if the leader of a shard cannot be reached.
+        LedgerError if the leader of a shard cannot be reached. The offsets of the other shards are then committed.
         """
-        due: dict[int, list[tuple[AssignedQueue, int]]] = {}
-        for assigned in assigned_queues:
-            if (offset := assigned.finished_up_to) > assigned.acknowledged:
-                due.setdefault(assigned.shard, []).append((assigned, offset))
-        for shard, some in sorted(due.items()):
-            await self._acknowledge_some(shard, some)
+        await all_done(*(self._acknowledge_in(shard, due) for shard, due in sorted(_due(assigned_queues).items())))
 
-    async def _acknowledge_some(self, shard: int, due: list[tuple[AssignedQueue, int]]) -> None:
+    async def _acknowledge_in(self, shard: int, due: Sequence[_Due]) -> None:
         request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self._settings.consumer_group)
         for assigned, offset in due:
             request.queues.add(
@@ -340,7 +426,7 @@ class AssignedQueues:
             )
             if isinstance(error, (ConsumerFencedError, UnknownTopicError)):
                 self._drop(assigned)
-                self._changed.set()  # if this member still owns the queue, it claims the queue again
+                self._wake()  # if this member still owns the queue, it claims the queue again
 
     async def move(self, message: Message, *, give_up: bool) -> None:
         """Move a message to the retry topic, or, if `give_up` is True, to the dead letters.
@@ -369,7 +455,7 @@ class AssignedQueues:
         except ConsumerFencedError as error:  # another member owns the queue, or the topic was deleted
             log.warning("message %s is not moved: %s", message.id, error)
             self._drop(assigned)
-            self._changed.set()
+            self._wake()
             return
         self.finish([message])
 
@@ -396,7 +482,16 @@ class AssignedQueues:
     def _restart(self, assigned: AssignedQueue) -> None:
         """Restart the fetcher of the queue, so that it fetches from the new offset of the queue's cursor."""
         self._fetchers.restart(assigned.shard)
-        self._changed.set()  # after a seek a leaving queue has no message in hand, so it can be released
+        self._wake()  # after a seek a leaving queue has no message in hand, so it can be released
+
+
+def _due(assigned_queues: Iterable[AssignedQueue]) -> dict[int, list[_Due]]:
+    """Return for each shard the queues that have finished messages to acknowledge."""
+    due: dict[int, list[_Due]] = {}
+    for assigned in assigned_queues:
+        if (offset := assigned.finished_up_to) > assigned.acknowledged:
+            due.setdefault(assigned.shard, []).append((assigned, offset))
+    return due
 
 
 def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:

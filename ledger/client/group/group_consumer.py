@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, cast
 
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
+from ledger.client.background import spawn
 from ledger.client.checked_arguments import (
     checked_client_id,
     checked_deserializer,
@@ -97,7 +98,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                               the message
     on_assigned               called with the queues that this member was assigned, before their messages are handed
                               out: a function or a coroutine function of a list[TopicQueue] (default None). The member
-                              waits for it, so it may seek; meanwhile the member claims and releases no queues
+                              waits for it, so it may seek; meanwhile the member takes over and releases no queues
     on_revoked                called with the queues that this member is about to release: all messages of them that
                               were handed out are finished, or `release_timeout_ms` has passed (default None)
     on_lost                   called with the queues that this member lost without releasing them, so another member
@@ -240,11 +241,11 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             raise
         queues = self._assigned_queues
         self._tasks = [
-            asyncio.create_task(work, name=f"{name} of consumer group {self._settings.consumer_group}")
+            spawn(work, f"{name} of consumer group {self._settings.consumer_group}", queues.failed)
             for name, work in (
                 ("attendance", self._member.run(queues.seen, lambda: queues.unacknowledged)),
-                ("queues", self._assigned_queues.run()),
-                ("acknowledgements", self._assigned_queues.keep_acknowledging()),
+                ("queues", queues.run()),
+                ("acknowledgements", queues.keep_acknowledging()),
             )
         ]
 
@@ -407,6 +408,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             self._client.check_open()
             if self._is_ending:
                 raise ClosedError("This consumer hands out no more messages, because it is being stopped.")
+            if self._assigned_queues.defect is not None:
+                raise self._assigned_queues.defect
             self._news.clear()
             if units := take():
                 if self._auto:
@@ -502,7 +505,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         """Acknowledge all finished messages, and return when the acknowledged offsets are committed.
 
         Nothing is acknowledged for queues that this member has lost. Raises LedgerError if the leader of a queue's
-        shard cannot be reached.
+        shard cannot be reached; the offsets of the other shards are acknowledged nevertheless.
         """
         await self._assigned_queues.acknowledge(self._assigned_queues)
 
@@ -525,6 +528,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 while True:
                     self._client.check_open()
+                    if self._assigned_queues.defect is not None:
+                        raise self._assigned_queues.defect
                     if self.assignment and self._assigned_queues.is_settled:
                         return self.assignment
                     if (trouble := self._assigned_queues.trouble()) is not None:

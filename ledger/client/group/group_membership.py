@@ -96,6 +96,8 @@ class GroupMember:
         self._names = topics
         # The shard that coordinates the group, as shard 0 said when the member joined last.
         self._coordinator = TOPICS_SHARD
+        # Whether the coordinator may have got a join request.
+        self._has_asked = False
         # The topics of the last join.
         self._joined: list[RoutedTopic] = []
         # The machine rooms of shards at the last join.
@@ -112,16 +114,18 @@ class GroupMember:
         return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
     async def join(self) -> None:
-        """Join the consumer group for the first time. A caller that gives up does not leave a member behind. Raises
-        UnknownTopicError or another LedgerError."""
+        """Join the consumer group for the first time. If this fails, or the caller gives up, no member stays behind.
+        Raises UnknownTopicError or another LedgerError."""
         topics = [await self._client.topic(name) for name in self._names]
         self._client.routes.on_topic_change.append(self._topic_changed)
         if self._settings.strategy in BY_ROOM:
             await self._client.routes.refresh_all()
         try:
             await self._join(topics)
-        except asyncio.CancelledError:  # the coordinator may have got the request
-            await self.leave()
+        except (LedgerError, asyncio.CancelledError) as error:
+            # The coordinator may have added the member, although its answer did not arrive.
+            if self._has_asked and (not isinstance(error, LedgerError) or error.retriable):
+                await self.leave()
             raise
 
     async def _join(self, topics: list[RoutedTopic]) -> None:
@@ -142,6 +146,7 @@ class GroupMember:
             configured=self._configured(topics),
             rooms=[consumer_group_pb2.RoomOfShard(shard=shard, room=room) for shard, room in rooms.items()],
         )
+        self._has_asked = True
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
         log.info(

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.background import spawn
 from ledger.client.checked_arguments import checked_callable, checked_client_id, checked_deserializer, checked_hook
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
@@ -223,8 +224,8 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         await self._consumer.start()
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._reading = asyncio.create_task(self._read(), name="messages for the listener")
-        self._watching = asyncio.create_task(self._watch(), name="how long the listener takes")
+        self._reading = spawn(self._read(), "messages for the listener", self._end_with)
+        self._watching = spawn(self._watch(), "how long the listener takes", self._end_with)
         for _ in range(self._concurrency):
             self._spawn(self._work())
 
@@ -332,12 +333,12 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
             except ClosedError:
                 return
             except _FINAL_ERRORS as error:
-                log.error("the push consumer stops: %s", error)
-                self._error = error
-                self._tell_error(error, None)
-                self.stop_reading()
+                self._end_with(error)
                 return
             except LedgerError as error:
+                if error is self._consumer._assigned_queues.defect:
+                    self._end_with(error)
+                    return
                 failures += 1
                 self._tell_error(error, None)
                 log.warning("the push consumer cannot read messages, trying again: %s", error)
@@ -351,6 +352,14 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
                 await self._hungry.wait()
             lately = sum(len(run.messages) for run in runs) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
             count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
+
+    def _end_with(self, error: LedgerError) -> None:
+        """Begin to stop because of an error, which `wait_closed` raises."""
+        if self._error is None:
+            log.error("the push consumer stops: %s", error)
+            self._error = error
+            self._tell_error(error, None)
+            self.stop_reading()
 
     def _hand_over(self, runs: list[QueueRun]) -> None:
         self._settle_all()
@@ -402,7 +411,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
             await idle
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+        task = spawn(work, "work of a push consumer", self._end_with)
         self._tasks[task] = None
         task.add_done_callback(lambda _: self._tasks.pop(task))
 

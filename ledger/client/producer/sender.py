@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from ledger.client.background import spawn
 from ledger.client.connection.channels import Connections
 from ledger.client.connection.cluster_client import no_leader
 from ledger.client.connection.cluster_link import ClusterLink
@@ -23,6 +24,7 @@ from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.wait_warnings import WaitWarnings
 from ledger.errors import (
     ClosedError,
+    InternalError,
     LedgerError,
     SequenceGapError,
     ThrottledError,
@@ -78,7 +80,9 @@ class Sender:
         self._closing = False
         self._warnings = WaitWarnings()
         link.routes.on_leader_change.append(self._leaders_changed)
-        self._watcher = self._loop.create_task(self._watch())
+        # The watch over the streams has failed. Later messages are refused with this error.
+        self._defect: InternalError | None = None
+        self._watcher = spawn(self._watch(), "watch over the streams of a producer", self._failed)
 
     def is_available(self, sequencer: QueueSequencer) -> bool:
         """Return False if messages without a key should avoid the shard of this sequencer for now."""
@@ -91,6 +95,10 @@ class Sender:
         if self._closing:
             self._release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
+            return
+        if self._defect is not None:
+            self._release(piece.size)
+            piece.receipt.failed(self._defect)
             return
         self.poll_soon()
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
@@ -132,6 +140,9 @@ class Sender:
         while self._untold:
             self._tell()
         await asyncio.gather(self._watcher, return_exceptions=True)
+
+    def _failed(self, defect: InternalError) -> None:
+        self._defect = defect
 
     # --- polling -----------------------------------------------------------------------------------------------------
 

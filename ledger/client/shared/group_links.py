@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ledger.client.background import is_passing
 from ledger.client.connection.cluster_client import ClusterClient, no_topic
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.shard_link import ShardLink
 from ledger.client.shared.shared_message import MessageLease, SentChange, changes_of
 from ledger.errors import InvalidArgumentError, LedgerError, UnknownTopicError
 from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledgermq.client.shared_consumer")
 
 # Changes of one request.
 _CHANGES_AT_ONCE = 500
@@ -69,6 +73,17 @@ class GroupLinks:
             if shard not in self._links:
                 self._links[shard] = ShardLink(self._client, shard, self._opening, self._look_for_topics)
         return [self._links[shard] for shard in sorted(shards)]
+
+    async def open(self) -> None:
+        """Open the streams to all shards at once. A later request opens the stream to a shard that has no leader now.
+        Raises LedgerError if a shard refuses the member, or if no shard answers."""
+        links = await self.current()
+        results = await asyncio.gather(*(link.open() for link in links), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, BaseException)]
+        if errors and (len(errors) == len(links) or not all(map(is_passing, errors))):
+            raise min(errors, key=is_passing)
+        for error in errors:
+            log.warning("messages of a shard are missing until its leader answers: %s", error)
 
     def topic_name(self, topic_id: int) -> str | None:
         """Return the name of a topic that exists, or None."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from ledger.client.background import OnDefect, ShardTasks
 from ledger.client.shared.shared_message import MessageLease, SharedMessage
 from ledger.errors import LedgerError
 
@@ -24,12 +25,12 @@ Extend = Callable[[Sequence[SharedMessage[Any]]], Awaitable[object]]
 class LeaseKeeper:
     """Keeps the leases of messages until they are dropped. Run the method `run` as a task."""
 
-    def __init__(self, extend: Extend, lease_ms: int) -> None:
+    def __init__(self, extend: Extend, lease_ms: int, on_defect: OnDefect) -> None:
         self._extend = extend
         self._lease_s = lease_ms / 1000
         self._kept: dict[MessageLease, SharedMessage[Any]] = {}
         # The shards of which leases are extended now.
-        self._extending: dict[int, asyncio.Task[None]] = {}
+        self._extending = ShardTasks("extensions of leases", on_defect)
 
     def __contains__(self, message: SharedMessage[Any]) -> bool:
         return message.lease in self._kept
@@ -54,15 +55,12 @@ class LeaseKeeper:
                     if message.ends_s - loop.time() < self._lease_s / 2 and message.lease.shard not in self._extending:
                         due[message.lease.shard].append(message)
                 for shard, messages in due.items():
-                    self._extending[shard] = loop.create_task(self._extend_shard(shard, messages), name="leases")
+                    self._extending.start(shard, self._try_to_extend(messages))
         finally:
-            for task in self._extending.values():
-                task.cancel()
+            await self._extending.end()
 
-    async def _extend_shard(self, shard: int, messages: Sequence[SharedMessage[Any]]) -> None:
+    async def _try_to_extend(self, messages: Sequence[SharedMessage[Any]]) -> None:
         try:
             await self._extend(messages)
         except LedgerError as error:
             log.warning("leases of %d messages were not extended, and are tried again: %s", len(messages), error)
-        finally:
-            del self._extending[shard]

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, cast
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.background import spawn
 from ledger.client.checked_arguments import (
     checked_callable,
     checked_client_id,
@@ -56,7 +57,7 @@ from ledger.client.shared.shared_message import (
 from ledger.client.traced_listener import traced_listener
 from ledger.client.tracing import TracerSource, client_spans
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, validate_group_name, validate_member_name
-from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
+from ledger.errors import ClosedError, InternalError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.shared import (
     DEFAULT_LEASE_MS,
@@ -197,8 +198,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self._ahead: deque[SharedMessage[Received]] = deque()
         self._in_hand: SharedMessage[Received] | None = None
         self._finished: list[SharedMessage[Any]] = []
-        self._keeper = LeaseKeeper(self._extend_again, self._lease_ms)
+        self._keeper = LeaseKeeper(self._extend_again, self._lease_ms, self._failed)
         self._keeping: asyncio.Task[None] | None = None
+        # Leases are not extended any more, because of a defect. Receives raise this error.
+        self._defect: InternalError | None = None
         # Calls of listeners. A dict, because a set has no order.
         self._calls: dict[asyncio.Task[None], None] = {}
         self._is_ending = False
@@ -208,7 +211,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     # -- the life cycle
 
     async def start(self) -> None:
-        """Connect, and join the shared group.
+        """Connect, and join the shared group. A shard without a leader delays the start, up to `request_timeout_ms`,
+        and does not prevent it.
 
         Raises UnknownTopicError, UnknownGroupError, GroupConflictError, PermissionDeniedError or UnavailableError."""
         await self._client.start()
@@ -216,13 +220,12 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             await prepare_retries(self._client, self._group)
             for name in self._names:
                 await self._client.topic(name)
-            for link in await self._links.current():
-                await link.open()
+            await self._links.open()
         except BaseException:
             await self._links.close()
             await self._client.close()
             raise
-        self._keeping = asyncio.create_task(self._keeper.run(), name=f"leases of shared group {self._group}")
+        self._keeping = spawn(self._keeper.run(), f"leases of shared group {self._group}", self._failed)
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Give back the messages that were not handed out, and acknowledge those that the iteration has finished. Wait
@@ -491,8 +494,13 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     def _reads_on(self) -> bool:
         return not self._is_ending
 
+    def _failed(self, defect: InternalError) -> None:
+        self._defect = self._defect or defect
+
     def _check_reading(self) -> None:
         self._client.check_open()
+        if self._defect is not None:
+            raise self._defect
         if self._is_ending:
             raise ClosedError("This consumer was told to stop reading: it hands out no more messages.")
 

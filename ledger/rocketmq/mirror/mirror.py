@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from ledger.client.background import spawn
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.producer import AsyncProducer
 from ledger.rocketmq.mirror.mirror_tally import MirrorTally
@@ -65,9 +66,7 @@ class Mirror:
     async def run(self, until_empty_s: float | None = None) -> None:
         """Copy until the task is cancelled, or until the servers had no message for `until_empty_s` s. Raises
         MirrorError or LedgerError if the mirror cannot go on."""
-        self._followers = [
-            asyncio.create_task(self._follow(topic), name=f"mirror of {topic}") for topic in self._topics
-        ]
+        self._followers = [spawn(self._follow(topic), f"mirror of {topic}", self._fail) for topic in self._topics]
         while until_empty_s is None or not self._is_empty_for(until_empty_s):
             await asyncio.wait([self._failure], timeout=_LOOK_S)
             if self._failure.done():
@@ -136,7 +135,7 @@ class Mirror:
         found = self._connections.get(address)
         if found is None:
             connection = SourceConnection(address, self._settings, list(self._topics), self._now)
-            task = asyncio.create_task(connection.run(), name=f"connection to {address}")
+            task = spawn(connection.run(), f"connection to {address}", self._fail)
             found = self._connections[address] = (connection, task)
         return found[0]
 

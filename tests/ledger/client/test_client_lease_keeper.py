@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from ledger.client.shared.lease_keeper import LeaseKeeper
 from ledger.client.shared.shared_message import MessageLease, SharedMessage
-from ledger.errors import NoLeaderError
+from ledger.errors import InternalError, NoLeaderError
 from tests.ledger.client.test_client_shared_consumer import message
 
 
@@ -31,7 +33,7 @@ async def test_a_shard_without_a_leader_holds_up_no_extension_of_others() -> Non
         if shard == 2:
             raise NoLeaderError("no leader")
 
-    keeper = LeaseKeeper(extend, lease_ms=40)
+    keeper = LeaseKeeper(extend, lease_ms=40, on_defect=lambda defect: pytest.fail(str(defect)))
     keeper.keep([leased(0, 5), leased(1, 6), leased(2, 7)])
     run = asyncio.create_task(keeper.run())
     async with asyncio.timeout(10):
@@ -44,3 +46,19 @@ async def test_a_shard_without_a_leader_holds_up_no_extension_of_others() -> Non
             await asyncio.sleep(0.005)
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
+
+
+async def test_a_defect_of_an_extension_is_told() -> None:
+    async def extend(_: Sequence[SharedMessage[Any]]) -> None:
+        raise KeyError("a defect")
+
+    defects: list[InternalError] = []
+    keeper = LeaseKeeper(extend, lease_ms=40, on_defect=defects.append)
+    keeper.keep([leased(3, 5)])
+    run = asyncio.create_task(keeper.run())
+    async with asyncio.timeout(10):
+        while not defects:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    run.cancel()
+    await asyncio.wait([run])
+    assert "in shard 3" in str(defects[0])

@@ -14,6 +14,7 @@ from ledger.client.connection.environment import Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.group.assigned_queue import AssignedQueue, QueueRun
 from ledger.client.records import TopicQueue
+from ledger.errors import InternalError
 from ledgermq import AsyncPushConsumer, Message, Outcome
 
 
@@ -32,7 +33,8 @@ class OneRead:
         self.finished: list[int] = []
         self.losses = 0
         self._messages = messages
-        self._assigned_queues = self  # a push consumer reads `losses` there
+        self.defect: InternalError | None = None
+        self._assigned_queues = self  # a push consumer reads `losses` and `defect` there
 
     async def start(self) -> None: ...
 
@@ -256,3 +258,44 @@ async def test_an_orderly_message_that_fails_comes_again_before_the_next() -> No
     await consumer.stop()
     assert called == [0, 1, 1, 1, 2]
     assert reads.finished == [0, 1, 2]
+
+
+async def fails() -> None:
+    raise KeyError("a defect")
+
+
+@pytest.mark.parametrize("task", ["_read", "_watch", "_work"])
+async def test_a_defect_of_a_task_stops_the_consumer(task: str, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[Exception] = []
+    consumer = AsyncPushConsumer(
+        "orders",
+        group="g",
+        bootstrap_servers="a:1",
+        listener=lambda _: None,
+        concurrency=1,
+        on_error=lambda error, _: told.append(error),
+    )
+    consumer._consumer = OneRead([])  # type: ignore[assignment]
+    setattr(consumer, task, fails)
+    await consumer.start()
+    with pytest.raises(InternalError, match="KeyError"):
+        await asyncio.wait_for(consumer.wait_closed(), 5)
+    assert len(told) == 1
+    assert "Traceback" in caplog.text
+
+
+async def test_a_defect_of_the_group_consumer_stops_the_push_consumer() -> None:
+    """Another read would raise the defect again."""
+
+    class Defective(OneRead):
+        async def _read_runs(self, _: int) -> list[QueueRun]:
+            self.defect = self.defect or InternalError("a defect")
+            raise self.defect
+
+        def fetch_again(self) -> None: ...
+
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=lambda _: None)
+    consumer._consumer = Defective([])  # type: ignore[assignment]
+    await consumer.start()
+    with pytest.raises(InternalError, match=r"^a defect"):
+        await asyncio.wait_for(consumer.wait_closed(), 5)

@@ -7,17 +7,20 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import uvloop
 
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_link import LinkKey, own_link
 from ledger.client.connection.environment import PROCESS
 from ledger.client.producer.accumulator import Accumulator
-from ledger.client.producer.producer_batch import Acknowledged, BatchResult, ProducerBatch
+from ledger.client.producer.producer_batch import Acknowledged, BatchResult, Piece, ProducerBatch
+from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.client.producer.receipts import SingleReceipt
 from ledger.client.producer.sender import Sender
 from ledger.client.producer.wait_warnings import Wait
 from ledger.client.records import RecordMetadata
+from ledger.errors import InternalError
 
 SECONDS = 10
 
@@ -98,4 +101,24 @@ async def test_a_flush_waits_for_receipts_of_batches_that_are_settled() -> None:
     assert not futures[-1].done()
     await sender.flush()
     assert all(future.done() for future in futures)
+    await sender.close()
+
+
+async def test_after_a_defect_of_its_watch_a_sender_refuses_messages(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without the watch, a message could wait for ever for the answer of a stream."""
+    monkeypatch.setattr("ledger.client.producer.sender._WATCH_SECONDS", 0.001)
+    accumulator, released = Waking(), list[int]()
+    sender = sender_of(accumulator)
+    sender._release = released.append
+    accumulator.waits = None  # type: ignore[assignment, method-assign]
+    await asyncio.wait([sender._watcher], timeout=SECONDS)
+    future: asyncio.Future[RecordMetadata] = asyncio.Future()
+    piece = cast(Piece, SimpleNamespace(size=7, receipt=SingleReceipt("t", future)))
+    sender.add(cast(QueueSequencer, None), piece, close=False)
+    with pytest.raises(InternalError, match="watch over the streams of a producer"):
+        await future
+    assert released == [7]
+    assert "Traceback" in caplog.text
     await sender.close()

@@ -13,7 +13,7 @@ import pytest
 
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
 from ledger.client.shared.shared_message import GIVE_BACK, MessageLease, SentChange, SharedMessage, changes_of
-from ledger.errors import ClosedError, InvalidArgumentError, UnavailableError
+from ledger.errors import ClosedError, InternalError, InvalidArgumentError, UnavailableError
 
 
 def message(offset: int, value: bytes = b"1") -> SharedMessage[bytes]:
@@ -291,3 +291,28 @@ async def test_plain_listeners_run_as_many_at_a_time_as_was_asked_for() -> None:
     consumer.stop_reading()
     await consumer.stop()
     await consuming
+
+
+async def test_a_consumer_whose_leases_are_not_extended_any_more_hands_out_no_messages(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task that extends leases fails because of a defect."""
+
+    async def nothing(*_: Any) -> None: ...
+
+    async def fails() -> None:
+        raise KeyError("a defect")
+
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    for owner, names in ((consumer._client, ("start", "topic")), (consumer._links, ("open",))):
+        for name in names:
+            monkeypatch.setattr(owner, name, nothing)
+    monkeypatch.setattr("ledger.client.shared.shared_consumer.prepare_retries", nothing)
+    consumer._keeper.run = fails  # type: ignore[method-assign]
+    await consumer.start()
+    consumer._client.started = True
+    await turns()
+    for call in (consumer.receive, consumer.__anext__, lambda: consumer.consume(nothing)):
+        with pytest.raises(InternalError, match="leases of shared group work"):
+            await call()
+    assert "Traceback" in caplog.text

@@ -1,4 +1,6 @@
-"""A consumer of a shared group whose topics are deleted and created again: which topics its streams name."""
+"""The links of a consumer of a shared group: which topics its streams name when topics are deleted and created again,
+and to which shards it must have streams when it starts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.shared.group_links import GroupLinks, Membership
-from ledger.errors import LedgerError, PermissionDeniedError, UnknownTopicError
+from ledger.client.shared.shard_link import ShardLink
+from ledger.errors import GroupConflictError, LedgerError, NoLeaderError, PermissionDeniedError, UnknownTopicError
 from ledger.v1.consumer_group_pb2 import ShareOpening, ShareResponse, WantedChange
 
 Topics = dict[str, RoutedTopic]
@@ -129,3 +132,54 @@ async def test_without_any_topic_a_receive_says_so_until_one_exists(made: list[S
     cluster.there = topics(returns=5)
     assert await changed(links) == [1]
     assert [stream.topics for stream in made] == [{5}]
+
+
+class Opening:
+    """Replaces `ShardLink.open`. It fails in the shards of `errors`, after the shards of the topic have all begun."""
+
+    def __init__(self, errors: dict[int, LedgerError]) -> None:
+        self.errors = errors
+        self.begun: list[int] = []
+        self.all_begun = asyncio.Event()
+
+    async def open(self, link: ShardLink) -> None:
+        self.begun.append(link.shard)
+        if len(self.begun) == 3:
+            self.all_begun.set()
+        await asyncio.wait_for(self.all_begun.wait(), 5)
+        if link.shard in self.errors:
+            raise self.errors[link.shard]
+
+
+NO_LEADER, CONFLICT = NoLeaderError("No node leads shard 0."), GroupConflictError("another mode")
+
+
+@pytest.mark.parametrize(
+    ("errors", "raised"),
+    [
+        ({0: NO_LEADER}, None),
+        ({0: NO_LEADER, 1: NO_LEADER}, None),
+        ({0: NO_LEADER, 2: CONFLICT}, CONFLICT),
+        (dict.fromkeys(range(3), NO_LEADER), NO_LEADER),
+    ],
+)
+async def test_a_shard_without_a_leader_does_not_prevent_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    errors: dict[int, LedgerError],
+    raised: LedgerError | None,
+) -> None:
+    opening = Opening(errors)
+
+    async def open_link(link: ShardLink) -> None:
+        await opening.open(link)
+
+    monkeypatch.setattr(ShardLink, "open", open_link)
+    links = links_of_a_member(Cluster({"orders": RoutedTopic("orders", 1, (0, 1, 2), 0)}))
+    if raised is None:
+        await links.open()
+        assert caplog.text.count("No node leads shard 0.") == len(errors)
+    else:
+        with pytest.raises(type(raised)):
+            await links.open()
+    assert opening.begun == [0, 1, 2]
