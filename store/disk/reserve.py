@@ -13,6 +13,7 @@ place (vote_file.py).
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from store.disk.disk import Disk, replace_file
@@ -27,19 +28,22 @@ class Reserve:
         """Fill the reserve. Raise `StoreError` if the disk fails. A full disk is no error."""
         self._disk = disk
         self._path = path
+        # Helper threads open the logs of several shards at the same time, and each opening writes small files.
+        self._one_at_a_time = threading.Lock()
         self._fill()
 
     def replace_file(self, path: Path, content: bytes) -> None:
         """Replace a small file as `store.disk.disk.replace_file` does, if necessary with the space of the reserve.
-        Raise `NoSpaceError` only if the reserve is used up."""
-        while True:
-            try:
-                replace_file(self._disk, path, content)
-                break
-            except NoSpaceError:
-                if not self._give_up_one():
-                    raise
-        self._fill()
+        Raise `NoSpaceError` only if the reserve is used up. Any thread may call `replace_file`."""
+        with self._one_at_a_time:
+            while True:
+                try:
+                    replace_file(self._disk, path, content)
+                    break
+                except NoSpaceError:
+                    if not self._give_up_one():
+                        raise
+            self._fill()
 
     def _give_up_one(self) -> bool:
         """Remove one file of the reserve. Return False if the reserve has no file left."""

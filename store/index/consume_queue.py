@@ -139,8 +139,9 @@ class ConsumeQueues:
         self._queues: dict[tuple[int, int], ConsumeQueue] = {}
         # Keys of the queues that may have files open, least recently used first.
         self._used: OrderedDict[tuple[int, int], None] = OrderedDict()
-        # Directory names of deleted queues whose files still exist.
-        self._dropped: list[str] = []
+        # Directory names of deleted queues whose files still exist. A dict, because `remove` may run on another thread:
+        # each change is a single operation.
+        self._dropped: dict[str, None] = {}
         disk.make_directory(directory)
 
     def get(self, topic_id: int, queue: int) -> ConsumeQueue:
@@ -163,19 +164,20 @@ class ConsumeQueues:
         for key in [key for key in self._queues if key[0] == topic_id]:
             self._queues.pop(key).close()
             self._used.pop(key, None)
-            self._dropped.append(_name(*key))
+            self._dropped[_name(*key)] = None
 
-    def take_dropped(self) -> list[str]:
-        """Return the names of the queues that were deleted since the last call. The caller calls `remove` for the
-        returned names when no checkpoint refers to the files of the queues."""
-        dropped, self._dropped = self._dropped, []
-        return dropped
+    def dropped(self) -> list[str]:
+        """Return the names of the deleted queues whose files still exist. The caller calls `remove` for the returned
+        names when no checkpoint refers to the files of the queues."""
+        return list(self._dropped)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the files of the deleted queues `names`. Another thread may call `remove`."""
+        """Remove the files of the deleted queues `names`. If the disk fails, `dropped` still returns the names that are
+        left. Another thread may call `remove`."""
         for name in names:
             for number in numbers_of(self._disk.list(self._directory / name)):
                 self._disk.unlink(self._directory / name / name_of(number))
+            self._dropped.pop(name, None)
 
     def marks(self) -> list[FileMark]:
         """Return the file marks that describe the files of all queues at this moment."""

@@ -1,7 +1,8 @@
 """Writes the table of the timed index to disk, so that a checkpoint needs a single mark for all buckets.
 
 A draft of a checkpoint takes the changed rows in the event loop. The rows are written on a helper thread, while the
-event loop changes the table. If the writing fails, the next draft has the same rows again.
+event loop changes the table. If the writing fails, the next draft has the same rows again, and the same names of files
+to remove.
 """
 
 from __future__ import annotations
@@ -58,13 +59,16 @@ class TimedJournal:
         self._written = _Written()
         # Number of the next file. No number is used twice.
         self._next_number = 0
-        self._dropped: list[str] = []
+        # Names of the files that only older checkpoints need. A dict, because `remove` runs on another thread than
+        # `drop`: each change is a single operation.
+        self._dropped: dict[str, None] = {}
+        # Names of earlier files of the table, which only older checkpoints need.
         self._old: tuple[str, ...] = ()
         self._wipes = 0
 
     def drop(self, names: Iterable[str]) -> None:
         """Note files that the index no longer needs."""
-        self._dropped.extend(names)
+        self._dropped.update(dict.fromkeys(names))
 
     def draft(self) -> TimedDraft:
         """Return what `write` must write for a checkpoint of this moment. It does no I/O."""
@@ -77,8 +81,7 @@ class TimedJournal:
         is_whole = not is_current or length // ROW_BYTES > 2 * len(table) + _SLACK_ROWS
         if is_whole:
             rows = table.all_rows() if table.next_generation else b""
-        dropped, self._dropped = tuple(self._dropped), []
-        return TimedDraft(rows, table.changes, is_whole, self._wipes, dropped)
+        return TimedDraft(rows, table.changes, is_whole, self._wipes, tuple(self._dropped))
 
     def write(self, draft: TimedDraft) -> list[FileMark]:
         """Write the rows of the draft, and return the marks that the checkpoint must have. An index that was never
@@ -101,11 +104,18 @@ class TimedJournal:
         return [mark]
 
     def remove(self, draft: TimedDraft) -> None:
-        """Remove the files that no checkpoint needs any more. Call it after the checkpoint of `draft` is durable."""
-        old, self._old = self._old, ()
-        for name in (*draft.dropped, *old):
-            if self._disk.exists(self._directory / name):
-                self._disk.unlink(self._directory / name)
+        """Remove the files that no checkpoint needs any more. Call it after the checkpoint of `draft` is durable. If
+        the disk fails, the next call removes the files that are left."""
+        for name in draft.dropped:
+            self._remove(name)
+            self._dropped.pop(name, None)
+        for name in self._old:
+            self._remove(name)
+        self._old = ()
+
+    def _remove(self, name: str) -> None:
+        if self._disk.exists(self._directory / name):
+            self._disk.unlink(self._directory / name)
 
     def adopt(self, mark: FileMark) -> bool:
         """Load the table from the file. Return False if the file differs from the mark."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Worker(Protocol):
@@ -36,3 +38,21 @@ class ThreadWorker:
 
     async def stop(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
+
+
+async def result_of(worker: Worker, work: Callable[[], T]) -> T:
+    """Run `work` on `worker`. Return its result, or raise its exception. If the caller is cancelled, `work` still
+    runs to its end."""
+    over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    results: list[T] = []
+
+    def done(error: BaseException | None) -> None:
+        if over.done():
+            return
+        if error is not None:
+            over.set_exception(error)
+        else:
+            over.set_result(results[0])
+
+    worker.run(lambda: results.append(work()), done)
+    return await over

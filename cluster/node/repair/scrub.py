@@ -21,8 +21,13 @@ PIECE_BYTES = 1 << 20
 # The pause between two pieces. It limits the scrub to 50 MB or 10,000 entries a second and a few percent of a core.
 PAUSE_S = 0.02
 
-# Runs a function on a helper thread, and reports a failure of the disk to the shard.
-Beside = Callable[[Callable[[], object]], Awaitable[None]]
+# How long the scrub waits after a disk error that can be temporary. Then it begins again at the log start.
+AGAIN_S = 10.0
+NOT_READ = "the scrub could not read the log, and will begin again at the log start"
+
+# Runs a function on a helper thread, and reports a failure of the disk to the shard. The second argument is the log
+# line of a failure that can be temporary: what failed, and what follows.
+Beside = Callable[[Callable[[], object], str], Awaitable[None]]
 
 
 class Scrub:
@@ -41,6 +46,7 @@ class Scrub:
         self._on_flaw = on_flaw
         self._last = commit_log.unread_up_to
         self._is_over = False
+        # The first entry of the log when the reading began; 0 if the scrub must begin to read.
         self._first = 0
         self._found: Iterator[FoundEntry | Flaw] = iter(())
         # A flaw that was found and not passed to `on_flaw` yet.
@@ -54,11 +60,11 @@ class Scrub:
         while not self._is_over and self._last >= self._log.first_index:
             if self._first != self._log.first_index:
                 self._begin()
-            await beside(self._read_piece)
+            await beside(self._read_piece, NOT_READ)
             if self._flaw is not None:
                 flaw, self._flaw = self._flaw, None
                 await self._on_flaw(flaw)
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(AGAIN_S if self._first == 0 else PAUSE_S)
         log.info("scrub finished: the log was read up to entry %d, the checkpoint of this start", self._last)
 
     def _read_piece(self) -> None:
@@ -66,7 +72,10 @@ class Scrub:
             self._read_on()
         except StoreError as error:
             if self._first == self._log.first_index:
-                self._is_over = True
+                if error.retriable:
+                    self._first = 0
+                else:
+                    self._is_over = True
                 raise
             log.debug("retention removed a segment while the scrub read it: %s", error)
 

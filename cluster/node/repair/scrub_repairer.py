@@ -28,6 +28,10 @@ from store import Flaw, LogDamagedError
 
 log = logging.getLogger("ledgermq.node.scrub_repair")
 
+# The repaired entries are read again in pieces of this size, so that the event loop never waits long.
+CHECK_BYTES = 1 << 20
+NOT_FLUSHED = "the repaired entries of a damaged log could not be flushed, so the repair will be tried again"
+
 
 class ScrubRepairer:
     """Repairs the flaws of one shard's open log, one after the other."""
@@ -128,13 +132,26 @@ class ScrubRepairer:
         """Flush the log and read the repaired entries again. Return True if the repaired entries are whole and
         flushed."""
         flushed: list[object] = []
-        await beside(lambda: flushed.append(self._replica.log.sync()))
+        await beside(lambda: flushed.append(self._replica.log.sync()), NOT_FLUSHED)
         try:
-            self._replica.log.scrub_repair.check_whole(entries)
+            return bool(flushed) and await self._are_readable(entries)
         except LogDamagedError as damage:
             log.error("shard %d: the entries of the other nodes do not fit the log: %s", self._replica.shard, damage)
             return False
-        return bool(flushed)
+
+    async def _are_readable(self, entries: range) -> bool:
+        """Read the entries again, and let the event loop do other work after each piece. A helper thread must not read
+        them, because the event loop changes the table of their positions. Return False if retention has removed
+        entries meanwhile. Raise LogDamagedError if the entries are not whole."""
+        commit_log, first = self._replica.log, entries[0]
+        while first <= entries[-1]:
+            if entries[0] < commit_log.first_index:
+                return False
+            last = min(commit_log.reading.reach(first, CHECK_BYTES), entries[-1])
+            commit_log.scrub_repair.check_whole(range(first, last + 1))
+            first = last + 1
+            await asyncio.sleep(0)
+        return True
 
 
 def _said(other: int, answer: raft_pb2.ReadEntriesResponse | None) -> str:

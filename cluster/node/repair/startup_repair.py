@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from cluster.node.process.workers import Worker
+from cluster.node.process.workers import Worker, result_of
 from cluster.node.repair.entry_source import EntryAsker, EntryReader, other_members
 from cluster.node.repair.repair_retries import RepairRetries
 from cluster.node.runtime import Runtime
@@ -132,8 +132,8 @@ class StartupRepair:
                 last = repair.tail.index
                 if self._retries.should_log(self.reason):
                     log.error("%s", self.reason)
-                if self._damaged.may_wait and repair.tail.index < self._known_index():
-                    self.left = self._flaw_left(repair)
+                if self._damaged.may_wait and repair.tail.index < await self.beside(worker, self._known_index):
+                    self.left = await self.beside(worker, partial(self._flaw_left, repair))
                     return
                 await asyncio.sleep(self._retries.next_s())
         finally:
@@ -231,20 +231,8 @@ class StartupRepair:
 
     async def beside(self, worker: Worker, work: Callable[[], T]) -> T:
         """Run `work` on the helper thread and return its result. Raises StoreError."""
-        over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        results: list[T] = []
-
-        def done(error: BaseException | None) -> None:
-            if over.done():
-                return
-            if error is not None:
-                over.set_exception(error)
-            else:
-                over.set_result(results[0])
-
-        worker.run(lambda: results.append(work()), done)
         try:
-            return await over
+            return await result_of(worker, work)
         except NoSpaceError:
             raise
         except StoreError:  # the page cache may have bytes that never reached the disk
@@ -295,16 +283,23 @@ class _Peer:
                 return False
             elif answer.refusal:
                 return False
-            elif await self._session.beside(self._worker, lambda: self._repair.may_end):
+            elif await self._beside(lambda: self._repair.may_end):
                 self.would_cut_at = self._repair.tail
                 return False
             else:
                 taken = await self._session.take(self._worker, self._repair, answer)
                 if taken is Taken.NOTHING:
                     self.said = f"node {self.node} has no committed entry after entry {self._repair.tail.index}"
-                    self.would_cut_at = self._repair.tail if self._repair.may_cut(answer.commit) else None
+                    self.would_cut_at = self._repair.tail if await self._may_cut(answer.commit) else None
                 if taken is not Taken.MORE:
                     return taken is Taken.ALL
+
+    async def _beside(self, work: Callable[[], T]) -> T:
+        """Run `work` on the helper thread. Most questions to `LogRepair` read files, often whole segments."""
+        return await self._session.beside(self._worker, work)
+
+    async def _may_cut(self, commit: int) -> bool:
+        return await self._beside(partial(self._repair.may_cut, commit))
 
     async def _read(self, prev: LogTail) -> raft_pb2.ReadEntriesResponse | None:
         answer = await self._asker.ask(self.node, prev)
@@ -315,13 +310,13 @@ class _Peer:
         """The repair calls `_align` when the other node's log lacks this node's last whole entry. Find the last
         entry that both logs have, and cut this node's log after that entry if the cut is safe. Return True if this
         node should ask the other node again."""
-        common = self._repair.committed_tail()
+        common = await self._beside(self._repair.committed_tail)
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
             if answer is None or answer.refusal:
                 return False
             align = partial(self._repair.align, common, answer.entries, answer.commit)
-            found = await self._session.beside(self._worker, align)
+            found = await self._beside(align)
             if found is None or (found == common and found != self._repair.tail):
                 return False
             common = found
@@ -330,9 +325,9 @@ class _Peer:
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
         """The repair calls `_supersedes` when the other node's log begins after the flaw. Return True if the other
         log has all whole entries that this log has after the flaw, or later entries that replaced these entries."""
-        last = self._repair.last_behind()
+        last = await self._beside(self._repair.last_behind)
         if last is None or last.index < answer.first_index:
-            return self._repair.may_cut(answer.commit) if last is None else True
+            return await self._may_cut(answer.commit) if last is None else True
         again = await self._read(LogTail.of(last))
         if again is None:
             return False

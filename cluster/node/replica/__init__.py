@@ -8,6 +8,7 @@ This package contains, in reading order:
     builder.py         creates the running parts: Raft core, driver, disk threads, transport, the broker's side
     disk_threads.py    the helper threads for votes, flushes and new segments; flush_schedule.py: when the log is
                        flushed
+    accepted_loss.py   lets a suspect replica count again, because an operator accepts a loss of entries
     upkeep.py          the regular work: checkpoints, retention, scrub
     checkpoints.py     writes checkpoints, from which the next start continues
     retention.py       watches the disk and removes old segments

@@ -83,9 +83,7 @@ class ReplicaBuilder:
             on_failure=self._runtime.vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._node.meters.flush_seconds.observe,
             on_vote=self._voted,
-            on_trusted=lambda: self._node.events.happened(
-                self.number, "suspect", "this replica has caught up, so it is no suspect any more"
-            ),
+            on_trusted=lambda why: self._node.events.happened(self.number, "suspect", why),
         )
 
     def _voted(self, term: int, voted_for: int) -> None:

@@ -26,6 +26,7 @@ from store import (
     PositionFiles,
     QueueSpan,
     Snapshots,
+    StoreError,
     TimedDraft,
     TimedIndex,
 )
@@ -51,7 +52,7 @@ class CheckpointDraft:
     log_begins: int
     # The number of the log: it changes when a received snapshot replaces the log.
     log_number: int
-    # Queues that the last checkpoint has marks of and this checkpoint does not. `write` removes their files.
+    # Deleted queues of which earlier checkpoints have marks and this checkpoint does not. `write` removes their files.
     dropped: list[str]
     # What `write` must write of the timed index.
     timed: TimedDraft
@@ -89,6 +90,7 @@ class Checkpoints:
             queues.wipe()
             keys.wipe()
             timed.wipe()
+        # The index of the last checkpoint that was written, or that failed so that only a new start helps.
         self._last = self.found.index if self.found else 0
 
     def _adopt(self, checkpoint: Checkpoint) -> bool:
@@ -119,7 +121,7 @@ class Checkpoints:
 
     def draft(self, replica: BrokerReplica) -> CheckpointDraft | None:
         """Return a draft of a checkpoint at the applied index. Return None if no entry was applied since the last
-        draft, or if the replica stopped at an entry, because this entry may have changed a part of the state."""
+        checkpoint, or if the replica stopped at an entry, because this entry may have changed a part of the state."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
             return None
@@ -132,14 +134,13 @@ class Checkpoints:
             *(mark.inside(QUEUES) for mark in self._queues.marks()),
             *(mark.inside(KEYS) for mark in self._keys.marks()),
         )
-        self._last = index
         return CheckpointDraft(
             Checkpoint(snapshot, replica.membership.index, replica.membership.is_removed, marks),
             first,
             commit_log.reading.position_units(first, index),
             commit_log.first_index,
             self._snapshots.log_number,
-            self._queues.take_dropped(),
+            self._queues.dropped(),
             self._timed.draft(),
         )
 
@@ -150,8 +151,18 @@ class Checkpoints:
         return self._positions.next_index if continues else commit_log.first_index
 
     def write(self, draft: CheckpointDraft, flush: Callable[[], object]) -> None:
-        """Write the checkpoint, and make it durable. `flush` must flush the log, because the checkpoint says that
-        the entries before the checkpoint are on the disk."""
+        """Write the checkpoint, make it durable, and remove the files that only older checkpoints need. `flush` must
+        flush the log, because the checkpoint says that the entries before the checkpoint are on the disk. After a
+        retriable failure, the next draft has everything again."""
+        try:
+            self._write(draft, flush)
+        except StoreError as failure:
+            if not failure.retriable:
+                self._last = draft.checkpoint.index
+            raise
+        self._last = draft.checkpoint.index
+
+    def _write(self, draft: CheckpointDraft, flush: Callable[[], object]) -> None:
         flush()
         if draft.first != self._positions.next_index or draft.log_number != self._log_number:
             self._positions.wipe(draft.first)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from cluster.node.process.workers import result_of
 from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.runtime import Runtime
 from store import NodeDirectory, StoreError
@@ -55,7 +56,7 @@ class DiscardedReplicas:
     async def _discard(self, shard: LocalReplica) -> None:
         number = shard.number
         self._take_out(number)
-        await shard.stop()
+        await shard.abandon()
         try:
             await self._delete(number)
         except StoreError as error:
@@ -68,14 +69,7 @@ class DiscardedReplicas:
     async def _delete(self, number: int) -> None:
         """Delete the files on a thread, because the files of a large log take long. Raises StoreError."""
         worker = self._runtime.worker("deletion")
-        deleted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: BaseException | None) -> None:
-            if not deleted.done():
-                deleted.set_result(None) if error is None else deleted.set_exception(error)
-
-        worker.run(self._directory.discard_marks(number).discard, done)
         try:
-            await deleted
+            await result_of(worker, self._directory.discard_marks(number).discard)
         finally:
             await worker.stop()

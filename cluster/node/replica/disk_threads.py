@@ -27,6 +27,8 @@ log = logging.getLogger("ledgermq.node.disk")
 # With more staged bytes than this, the buffers are written to the files at once, before the next interval.
 MOST_STAGED_BYTES = 4 << 20
 
+CAUGHT_UP = "this replica has caught up, so it is no suspect any more"
+
 
 @dataclass(frozen=True, slots=True)
 class Flushing:
@@ -54,10 +56,10 @@ class DiskThreads:
         on_failure: Callable[[StoreError], None],
         on_flush: Callable[[float], None],
         on_vote: Callable[[int, int], None] = lambda term, voted_for: None,
-        on_trusted: Callable[[], None] = lambda: None,
+        on_trusted: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`on_vote` is called with each term and vote that is saved. `on_trusted` is called when the replica is no
-        suspect any more."""
+        """`forget_suspicion` removes the suspect mark from the disk, on a helper thread. `on_vote` is called with each
+        term and vote that is saved. `on_trusted` is called with the reason when the replica is no suspect any more."""
         self._log = log
         self._votes = votes
         self._sync = flushing.mode == "sync"
@@ -85,6 +87,8 @@ class DiskThreads:
         self._writing_out = False
         self._preparing = False
         self._told_full = False
+        # The kinds of work beside the event loop whose last failure was logged as a warning.
+        self._told_failed: set[str] = set()
         self._stopping = False
         self._upkeep: list[asyncio.Task[None]] = []
 
@@ -127,32 +131,44 @@ class DiskThreads:
         self._waiting.append(done)
         self._flush()
 
-    def trusted(self, done: Callable[[], None] = lambda: None) -> None:
-        """Flush the log, then durably remove the mark that this node is a suspect, then call `done`."""
+    def trusted(self) -> None:
+        """Flush the log, then durably remove the mark that this node is a suspect."""
+        self.flush(lambda: self.remove_suspect_mark(CAUGHT_UP))
 
-        def trusted() -> None:
-            self._on_trusted()
+    def remove_suspect_mark(self, why: str, done: Callable[[], None] = lambda: None) -> None:
+        """Durably remove the mark that this node is a suspect, then call `done`. `why` is a sentence for the events of
+        the node. The caller must have flushed the log: a mark that is removed earlier would hide a loss."""
+
+        def forgotten() -> None:
+            self._on_trusted(why)
             done()
 
-        self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, trusted))
+        self._on(self._vote_thread, self._forget_suspicion, forgotten)
 
     def tidy(self) -> None:
         self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
 
-    async def beside(self, work: Callable[[], object]) -> None:
+    async def beside(self, work: Callable[[], object], when_failed: str) -> None:
         """Run `work` on the thread that prepares segments. `work` is optional work: the node works correctly even
         if `work` fails. Return when `work` has ended, with or without success. A failure that is not retriable is
-        reported to the shard. A task that waits in `beside` can be cancelled."""
+        reported to the shard. A retriable failure is logged with `when_failed`, which says what failed and what
+        follows. This warning is not repeated until work with the same `when_failed` has succeeded. A task that waits
+        in `beside` can be cancelled."""
         over = asyncio.Event()
+
+        def done() -> None:
+            self._told_failed.discard(when_failed)
+            over.set()
 
         def failed(failure: StoreError) -> None:
             over.set()
-            if failure.retriable:
-                log.debug("work beside the loop failed and will be tried again: %s", failure)
-            else:
+            if not failure.retriable:
                 self._on_failure(failure)
+            elif when_failed not in self._told_failed:
+                self._told_failed.add(when_failed)
+                log.warning("%s: %s", when_failed, failure)
 
-        self._on(self._segment_thread, work, over.set, failed)
+        self._on(self._segment_thread, work, done, failed)
         await over.wait()
 
     def _flush(self) -> None:

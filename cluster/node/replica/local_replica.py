@@ -11,7 +11,6 @@ should use the replica. `cluster.node.node_shards` and `cluster.node.node` conne
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from cluster.node.formation.first_voters import FirstVoters
 from cluster.node.formation.shard_formation import ShardFormation
 from cluster.node.process.ticker import Ticker
 from cluster.node.replica import health
+from cluster.node.replica.accepted_loss import accept_loss
 from cluster.node.replica.builder import ReplicaBuilder
 from cluster.node.replica.disk_threads import DiskThreads
 from cluster.node.replica.opening import Opening
@@ -45,8 +45,6 @@ from raft.configuration_entry import ShardConfiguration
 from raft.v1 import raft_pb2
 from store import CommitLog, Snapshot, Suspect, Vote
 from store.directory.vote_file import INCARNATION_BYTES
-
-log = logging.getLogger("ledgermq.node.shard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +174,20 @@ class LocalReplica:
     async def stop(self) -> None:
         """Stop the replica in order: flush all acknowledged entries to the disk, then write a clean mark. The
         caller must close the ports before `stop`."""
+        await self._end_work()
+        if self._running is not None:
+            self._running.upkeep.save_last_checkpoint()
+        self.close()
+
+    async def abandon(self) -> None:
+        """Stop the replica and close its files, which will be deleted. There is no flush, no checkpoint and no clean
+        mark, because the event loop would wait for them while it serves other shards."""
+        await self._end_work()
+        if self._opening.files is not None:
+            self._opening.files.abandon()
+        self._votes.close()
+
+    async def _end_work(self) -> None:
         self._ticker.remove(self._tick)
         for task in self._tasks:
             task.cancel()
@@ -185,8 +197,6 @@ class LocalReplica:
             await self._running.threads.stop()
             # The loop, and so this driver's timers, continue until all shards are stopped.
             self._running.replica.driver.stop()
-            self._running.upkeep.save_last_checkpoint()
-        self.close()
 
     def close(self) -> None:
         """Close the files of a replica that does not run. The disk is left as after an orderly stop."""
@@ -304,13 +314,11 @@ class LocalReplica:
         return self._node.directory.marks(self.number).suspect()
 
     async def accept_loss(self) -> None:
-        """Remove the mark of a suspect durably. After that this node votes again, and its acknowledgements count."""
+        """Remove the mark of a suspect durably. After that this node votes again, and its acknowledgements count. The
+        removal goes on if the caller is cancelled. Raise RecoveryRefusedError, and keep the mark, if the shard has a
+        leader when the log is flushed."""
         assert self._running is not None
-        forgotten = asyncio.get_running_loop().create_future()
-        self._running.threads.trusted(lambda: forgotten.set_result(None))
-        await forgotten
-        log.error("shard %d: an operator accepted the loss of the entries that this node may have lost", self.number)
-        self._running.replica.driver.accept_loss()
+        await accept_loss(self._running.replica, self._running.threads)
 
     def _appended(self, seconds: float) -> None:
         self._node.meters.append_seconds.observe(seconds)

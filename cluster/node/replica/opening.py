@@ -3,18 +3,23 @@
     open ──damaged──> startup repair ──> open ──> ...
       └──whole──> files              └──> files, with damage left for scrub repair
 
-`finish` returns when the files are open. Until the files are open, `repair.reason` says why they are not open.
+`finish` returns when the files are open. Until the files are open, `repair.reason` says why they are not open. The
+event loop serves other shards meanwhile, so after a repair a helper thread opens the files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
+from cluster.node.process.workers import result_of
 from cluster.node.repair.entry_source import EntryReader, other_members
 from cluster.node.repair.startup_repair import DamagedLog, StartupRepair
 from cluster.node.replica.shard_files import ShardFiles
 from cluster.node.replica.shard_log import configuration_at_start
 from cluster.node.resources import NodeResources
+from ledger.broker.node_events import NodeEvents
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import Flaw, LogDamagedError, Snapshots
@@ -41,7 +46,7 @@ class Opening:
         self._node = node
         self._settings = node.settings
         self._observe_append = observe_append
-        self._open(reads_again=True)
+        self._adopt(self._open(node, reads_again=True))
 
     async def finish(self) -> ShardFiles:
         """Repair the log until it can be opened, and return the open files. Raise StoreError or ShardError if the
@@ -49,7 +54,7 @@ class Opening:
         while self.repair is not None:
             await self.repair.run()
             self.left = self.repair.left
-            self._open(reads_again=self.left is None)
+            await self._open_beside(reads_again=self.left is None)
         assert self.files is not None
         return self.files
 
@@ -69,16 +74,40 @@ class Opening:
             return raft_pb2.ReadEntriesResponse(refusal=f"node {settings.node} is still reading its own damaged log")
         return reader.answer(request)
 
-    def _open(self, *, reads_again: bool) -> None:
-        number, snapshots = self._number, self._node.directory.snapshots(self._number)
-        self.repair = None
+    async def _open_beside(self, *, reads_again: bool) -> None:
+        """Open the files on a helper thread, because without a checkpoint the opening reads the whole log. If the
+        caller is cancelled meanwhile, the files are adopted too, so that the owner of this object closes them."""
+        node = self._node
+        # The helper thread must not change the events of the node, which the event loop reads.
+        events, opened = NodeEvents(node.runtime.now_ms), list[ShardFiles | StartupRepair]()
+        work = partial(self._open, replace(node, events=events), reads_again=reads_again)
+        worker = node.runtime.worker("repair")
         try:
-            self.files = ShardFiles.open(number, self._node, snapshots, self._observe_append, reads_again=reads_again)
-            if self.files.checkpoints.flaw:
-                self._node.meters.checkpoints_ignored.labels(str(number)).inc()
+            await result_of(worker, lambda: opened.append(work()))
+        finally:
+            await worker.stop()
+            for event in events.after(0):
+                node.events.happened(event.shard, event.kind, event.text)
+            for result in opened:
+                self._adopt(result)
+
+    def _open(self, node: NodeResources, *, reads_again: bool) -> ShardFiles | StartupRepair:
+        """Return the open files, or a startup repair if the log is damaged."""
+        snapshots = node.directory.snapshots(self._number)
+        try:
+            return ShardFiles.open(self._number, node, snapshots, self._observe_append, reads_again=reads_again)
         except LogDamagedError as damage:
-            self.repair = self._repair_of(damage, snapshots, may_wait=reads_again)
-        self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
+            return self._repair_of(damage, snapshots, may_wait=reads_again)
+
+    def _adopt(self, opened: ShardFiles | StartupRepair) -> None:
+        if isinstance(opened, StartupRepair):
+            self.files, self.repair = None, opened
+        else:
+            self.files, self.repair = opened, None
+        meters, label = self._node.meters, str(self._number)
+        if self.files is not None and self.files.checkpoints.flaw:
+            meters.checkpoints_ignored.labels(label).inc()
+        meters.log_damaged.labels(label).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> StartupRepair:
         """Return a startup repair of the damaged log. Raises `damage` if no other node is known."""

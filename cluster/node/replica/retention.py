@@ -92,7 +92,7 @@ class RetentionWatch:
     async def look(self) -> None:
         """Make one check of this node's disk. If the check moves the log start, return when the move is applied on
         this node, or this node has lost leadership."""
-        use = self._room.look()
+        use = self._room.use()
         if not self._replica.knows_the_end:
             return
         try:

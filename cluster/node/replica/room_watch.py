@@ -51,7 +51,7 @@ class RoomWatch:
         shared_wait_s: Callable[[float], float] = float,
     ) -> None:
         """`path` is the directory of the log, and `segment_bytes` the size of its segments. `on_disk_use` is called at
-        each look with the use of the log's disk. `shared_wait_s` is that of `Runtime`."""
+        each reading of the use of the log's disk, with this use. `shared_wait_s` is that of `Runtime`."""
         self._shared_wait_s = shared_wait_s
         self._replica = replica
         self._limits = limits
@@ -74,21 +74,32 @@ class RoomWatch:
             wait_s = min(self._look_s, LOOK_WHILE_REFUSING_S) if self._replica.no_room else self._look_s
             await asyncio.sleep(self._shared_wait_s(wait_s))
 
-    def look(self) -> DiskUse:
-        """Make one look, and return how full the disk is. If the use cannot be read, the disk counts as empty."""
+    def look(self) -> None:
+        """Make one look. Only the task of this watch looks, because a look compares what is committed with the last
+        look, and two looks at nearly the same time say nothing about progress."""
+        usage = self._usage()
+        if usage is None:
+            self._replica.room_changed(self._failed())
+        else:
+            self._judge(usage)
+
+    def use(self) -> DiskUse:
+        """Return how full the disk is now. If the use cannot be read, the disk counts as empty."""
+        usage = self._usage()
+        return DiskUse() if usage is None else DiskUse(usage.ratio, usage.total)
+
+    def _usage(self) -> DiskUsage | None:
         try:
             usage = self._disk.usage(self._path)
         except StoreError as error:
             if not self._told_unknown:
                 log.warning("shard %d: the use of the disk cannot be read: %s", self._replica.shard, error)
             self._told_unknown = True
-            self._replica.room_changed(self._failed())
-            return DiskUse()
+            return None
         self._told_unknown = False
         self._replica.disk_bytes = usage.total
         self._on_disk_use(usage)
-        self._judge(usage)
-        return DiskUse(usage.ratio, usage.total)
+        return usage
 
     def _judge(self, usage: DiskUsage) -> None:
         replica = self._replica

@@ -53,8 +53,16 @@ class ShardFiles:
 
     def close(self) -> None:
         """Flush the log, write a clean mark, and close all files."""
+        self._close_indexes()
+        self.opened.close()
+
+    def abandon(self) -> None:
+        """Close all files without a flush and without a clean mark, because the files will be deleted."""
+        self._close_indexes()
+        self.opened.abandon()
+
+    def _close_indexes(self) -> None:
         self.checkpoints.close()
         self.queues.close()
         self.keys.close()
         self.timed.close()
-        self.opened.close()

@@ -100,6 +100,10 @@ class ShardLog:
         finally:
             self.log.close()
 
+    def abandon(self) -> None:
+        """Close the log without a flush and without a clean mark, because its files will be deleted."""
+        self.log.close()
+
     def _open(self, path: Path, *, reads_again: bool) -> MeasuredLog:
         began_ms, boot_id = self._runtime.monotonic_ms(), self._runtime.boot_id()
         directory, number, snapshot, found = (

@@ -21,6 +21,8 @@ from store import Flaw, StoreError
 
 log = logging.getLogger("ledgermq.node.shard")
 
+NO_CHECKPOINT = f"a checkpoint could not be written, and will be tried again in {INTERVAL_S:.0f} s"
+
 
 class ReplicaUpkeep:
     """`ReplicaUpkeep` runs the background tasks of the replica of shard `number`, from the start of the replica to
@@ -81,7 +83,8 @@ class ReplicaUpkeep:
             await asyncio.sleep(self._node.runtime.shared_wait_s(INTERVAL_S))
             draft = self._checkpoints.draft(self._replica)
             if draft is not None:
-                await self._threads.beside(partial(self._checkpoints.write, draft, self._files.opened.log.sync))
+                work = partial(self._checkpoints.write, draft, self._files.opened.log.sync)
+                await self._threads.beside(work, NO_CHECKPOINT)
 
     def _room(self) -> RoomWatch:
         node = self._node

@@ -339,8 +339,7 @@ async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
     raft = replica.driver.raft
     if raft.leader:
         raise RecoveryRefusedError(
-            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait "
-            f"until it has caught "
+            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait until it has caught "
             "up, and nothing is lost"
         )
     await shard.accept_loss()

@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from ledger.client.background import spawn
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
@@ -31,6 +32,7 @@ from ledger.client.requests.reply_address import (
 from ledger.errors import (
     BusyError,
     ClosedError,
+    InternalError,
     InvalidArgumentError,
     LedgerError,
     RequestTimeoutError,
@@ -90,6 +92,8 @@ class AsyncRequester(AsyncLifetime):
         self._requests = 0
         # Why replies cannot be read now.
         self._trouble: LedgerError | None = None
+        # The task that reads replies has failed. All calls raise this error.
+        self._defect: InternalError | None = None
         self._reading: asyncio.Task[None] | None = None
         # Closes everything. The first call of stop() makes it; the others wait for it.
         self._ending: asyncio.Task[None] | None = None
@@ -114,7 +118,17 @@ class AsyncRequester(AsyncLifetime):
         except BaseException:
             await self._producer.stop()
             raise
-        self._reading = asyncio.create_task(self._read(), name="replies")
+        self._reading = spawn(self._read(), "replies of a requester", self._failed)
+
+    def _failed(self, defect: InternalError) -> None:
+        """Let all calls raise the defect: replies are not read any more."""
+        self._defect = defect
+        self._fail_waiting(defect)
+
+    def _fail_waiting(self, error: LedgerError) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(error)
 
     async def stop(self) -> None:
         """Close the client. Calls that wait for replies raise ClosedError."""
@@ -127,9 +141,7 @@ class AsyncRequester(AsyncLifetime):
 
     async def _end(self, reading: asyncio.Task[None]) -> None:
         reading.cancel()
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(ClosedError("The requester was closed before the reply arrived."))
+        self._fail_waiting(ClosedError("The requester was closed before the reply arrived."))
         await asyncio.gather(reading, return_exceptions=True)
         await self._consumer.stop()
         await self._producer.stop()
@@ -159,6 +171,8 @@ class AsyncRequester(AsyncLifetime):
             raise InvalidArgumentError(f'The requester gives the header "{reserved[0]}" itself: use another name.')
         if self._reading is None or self._ending is not None:
             raise ClosedError("This client is not started, or closed: use it in a `with` block.")
+        if self._defect is not None:
+            raise self._defect
         if len(self._waiting) >= self._max_in_flight:
             raise BusyError(
                 f"{len(self._waiting):,} requests wait for replies, and the limit is max_in_flight: send again when "

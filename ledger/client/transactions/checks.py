@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from ledger.cancellation import heed_cancellation
+from ledger.client.background import spawn
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.stream_end import end_of_stream
 from ledger.client.transactions.records import (
@@ -23,7 +24,7 @@ from ledger.client.transactions.records import (
     TransactionChecker,
     prepared_messages,
 )
-from ledger.errors import LedgerError, from_wire
+from ledger.errors import InternalError, LedgerError, from_wire
 from ledger.timed import moment
 from ledger.transactions import TransactionId
 from ledger.v1 import transaction_pb2
@@ -43,6 +44,10 @@ _OUTCOMES = {
 }
 
 
+def _has_failed(_: InternalError) -> None:
+    """The defect is in the log. The cluster asks another producer, or this one again."""
+
+
 class GroupChecks:
     """Answers the checks of one producer group, from `start` to `stop`."""
 
@@ -52,7 +57,7 @@ class GroupChecks:
         self._group = group
         self._streams: dict[str, asyncio.Task[None]] = {}
         self._running = asyncio.Semaphore(_MAX_RUNNING)
-        self._watch = asyncio.get_running_loop().create_task(self._follow_nodes())
+        self._watch = spawn(self._follow_nodes(), f"nodes that ask producer group {group}", _has_failed)
         # Nodes that have taken the stream, for `ready`.
         self._taken: set[str] = set()
 
@@ -70,7 +75,7 @@ class GroupChecks:
                 self._streams.pop(address).cancel()
             for address in sorted(addresses):
                 if address not in self._streams:
-                    self._streams[address] = asyncio.get_running_loop().create_task(self._serve(address))
+                    self._streams[address] = spawn(self._serve(address), f"checks of node {address}", _has_failed)
             await asyncio.sleep(_LOOK_S)
 
     async def _serve(self, address: str) -> None:
@@ -99,7 +104,7 @@ class GroupChecks:
             while (check := await call.read()) is not grpc.aio.EOF:
                 if check.HasField("error"):
                     raise from_wire(check.error)
-                task = asyncio.get_running_loop().create_task(self._answer(call, writing, check))
+                task = spawn(self._answer(call, writing, check), "answer to a check", _has_failed)
                 answers.add(task)
                 task.add_done_callback(answers.discard)
             raise await end_of_stream(address, call)

@@ -17,6 +17,7 @@ from store import (
     FileMark,
     MemoryDisk,
     OffsetDroppedError,
+    OutOfFilesError,
     PosixDisk,
     QueueSpan,
 )
@@ -249,12 +250,25 @@ def test_a_dropped_queue_is_empty_and_keeps_its_files_until_they_are_removed() -
     queues.drop(1)
     assert {mark.name.partition("/")[0] for mark in queues.marks()} == {"11-0"}
     assert files_there(disk) == before, "the last checkpoint still vouches for them"
-    dropped = queues.take_dropped()
+    dropped = queues.dropped()
     assert sorted(dropped) == ["1-0", "1-1"]
-    assert queues.take_dropped() == []
     queues.remove(dropped)
+    assert queues.dropped() == []
     assert files_there(disk) == [name for name in before if name.startswith("11-")]
     assert queues.get(11, 0).end_offset == PER_FILE + 3
+
+
+def test_dropped_queues_are_removed_later_if_a_checkpoint_or_the_removal_of_their_files_fails() -> None:
+    disk = MemoryDisk()
+    queues = some_queues(disk)
+    queues.drop(1)
+    queues.dropped()  # a checkpoint that was not written
+    disk.fail("unlink", OutOfFilesError(ROOT), after=3, times=1)
+    with pytest.raises(OutOfFilesError):
+        queues.remove(queues.dropped())
+    assert queues.dropped() == ["1-1"]
+    queues.remove(queues.dropped())
+    assert {name.partition("/")[0] for name in files_there(disk)} == {"11-0"}
 
 
 def test_a_start_before_the_next_checkpoint_finds_dropped_queues_and_one_behind_it_removes_what_is_left() -> None:

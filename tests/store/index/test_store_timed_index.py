@@ -306,6 +306,24 @@ def test_a_failed_write_of_the_table_is_made_up_for_by_the_next_one() -> None:
     assert everything(again) == model.left()
 
 
+def test_files_of_settled_messages_go_with_the_next_checkpoint_if_one_fails() -> None:
+    disk = MemoryDisk()
+    index, model = new_index(disk), Model()
+    model.put([0, MINUTE], [1, 1]).apply(index)
+    checkpoint(index)
+    index.drop_settled(TimedIndexCursor(MINUTE, 9, 2))
+    index.write(index.draft())  # the disk was full, so this checkpoint was not saved
+    draft = index.draft()
+    index.write(draft)
+    disk.fail("unlink", NoSpaceError(ROOT), times=1)
+    with pytest.raises(NoSpaceError):
+        index.remove(draft)
+    disk.heal()
+    assert len([name for name in disk.list(ROOT) if name.endswith(".units")]) == 2
+    checkpoint(index)
+    assert len([name for name in disk.list(ROOT) if name.endswith(".units")]) == 1
+
+
 def test_a_table_that_is_written_while_the_index_is_wiped_has_no_effect() -> None:
     disk = MemoryDisk()
     index, model = new_index(disk), Model()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from cluster.node.process.vital import Vital
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.runtime import Runtime
+from store import DiskFailedError, NoSpaceError, StoreError
 
 
 class Worker:
@@ -25,10 +30,14 @@ class Worker:
         """Do nothing, because there is no thread."""
 
     def work(self) -> None:
-        for work, done in self.jobs:
-            work()
-            done(None)
-        self.jobs.clear()
+        jobs, self.jobs = self.jobs, []
+        for work, done in jobs:
+            try:
+                work()
+            except StoreError as error:
+                done(error)
+            else:
+                done(None)
 
 
 def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
@@ -47,7 +56,7 @@ async def test_work_beside_that_ends_after_whoever_waited_has_gone_does_no_harm(
     """For example, a node is stopped while it writes a checkpoint; it must stop in order."""
     workers, ended, done = dict[str, Worker](), list[BaseException](), list[int]()
     threads = make(workers, ended)
-    waits = asyncio.create_task(threads.beside(lambda: done.append(1)))
+    waits = asyncio.create_task(threads.beside(lambda: done.append(1), "no work was done"))
     await asyncio.sleep(0)
     waits.cancel()
     await asyncio.gather(waits, return_exceptions=True)
@@ -58,11 +67,58 @@ async def test_work_beside_that_ends_after_whoever_waited_has_gone_does_no_harm(
 
 async def test_work_beside_is_waited_for() -> None:
     workers, ended = dict[str, Worker](), list[BaseException]()
-    waits = asyncio.create_task(make(workers, ended).beside(lambda: None))
+    waits = asyncio.create_task(make(workers, ended).beside(lambda: None, "no work was done"))
     await asyncio.sleep(0)
     assert not waits.done()
     workers["segments"].work()
     await waits
+
+
+async def test_work_beside_that_fails_is_named_once_until_it_succeeds(caplog: pytest.LogCaptureFixture) -> None:
+    workers, ended, disk_is_full = dict[str, Worker](), list[BaseException](), True
+    threads = make(workers, ended)
+    caplog.set_level(logging.DEBUG, "ledgermq.node.disk")
+
+    def write() -> None:
+        if disk_is_full:
+            raise NoSpaceError(Path("/data/checkpoint"))
+
+    async def do(what: str) -> None:
+        waits = asyncio.create_task(threads.beside(write, what))
+        await asyncio.sleep(0)
+        workers["segments"].work()
+        await waits
+
+    def warnings() -> list[str]:
+        found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        caplog.clear()
+        return found
+
+    for _ in range(3):
+        await do("no checkpoint was written")
+    await do("the scrub could not read")
+    assert [text.partition(": ")[0] for text in warnings()] == ["no checkpoint was written", "the scrub could not read"]
+    disk_is_full = False
+    await do("no checkpoint was written")
+    disk_is_full = True
+    await do("no checkpoint was written")
+    await do("the scrub could not read")
+    assert [text.partition(": ")[0] for text in warnings()] == ["no checkpoint was written"]
+    assert ended == []
+
+
+async def test_a_failure_beside_that_is_not_retriable_is_the_shard_s() -> None:
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    failure = DiskFailedError(Path("/data"), "I/O error")
+
+    def fail() -> None:
+        raise failure
+
+    waits = asyncio.create_task(make(workers, ended).beside(fail, "no work was done"))
+    await asyncio.sleep(0)
+    workers["segments"].work()
+    await waits
+    assert ended == [failure]
 
 
 async def test_a_flush_that_ends_while_the_node_stops_begins_nothing() -> None:

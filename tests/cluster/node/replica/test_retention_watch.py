@@ -103,11 +103,13 @@ class Hand:
         driver._writer._now_ms = self.clocks.now_ms
 
     def watch(self, **settings: Any) -> RetentionWatch:
-        all_settings: NodeSettings = self.fleet.settings(1, **settings)
         runtime: Any = self.clocks
+        return RetentionWatch(self.replica, self.fleet.settings(1, **settings), self.room(**settings), runtime)
+
+    def room(self, **settings: Any) -> RoomWatch:
+        all_settings: NodeSettings = self.fleet.settings(1, **settings)
         limits, directory = bounds_of(all_settings), self.fleet.data(1)
-        room = RoomWatch(self.replica, all_settings, limits, SEGMENT_BYTES, self.disk, directory, self.told.append)
-        return RetentionWatch(self.replica, all_settings, room, runtime)
+        return RoomWatch(self.replica, all_settings, limits, SEGMENT_BYTES, self.disk, directory, self.told.append)
 
     @property
     def first(self) -> int:
@@ -187,11 +189,11 @@ async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
 
 @pytest.mark.real
 async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
-    watch = hand.watch(disk_refuse_ratio=0.9)
+    room = hand.room(disk_refuse_ratio=0.9)
     caplog.set_level(logging.INFO)
     for free, refuses in ((11, False), (10, True), (3, True), (11, False)):
         hand.disk.told = DiskUsage(100, free)
-        await watch.look()
+        room.look()
         assert bool(hand.replica.no_room) == refuses
     said = [record.getMessage() for record in caplog.records if record.name == "ledgermq.node.retention"]
     assert len(said) == 2, "it is said once, and once that it is over"
@@ -205,6 +207,7 @@ async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pyt
         raise DiskFailedError(hand.fleet.data(1), "Input/output error")
 
     hand.disk.usage = fail  # type: ignore[method-assign]
+    hand.room(disk_refuse_ratio=0.1).look()
     await hand.watch(disk_refuse_ratio=0.1, disk_force_ratio=0.05).look()
     assert hand.replica.no_room == ""
     assert "the use of the disk cannot be read" in caplog.text

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.node.replica.retention import bounds_of
+from cluster.node.replica.retention import RetentionWatch, bounds_of
 from cluster.node.replica.room_watch import RoomWatch
 from cluster.node.settings import NodeSettings
 from raft.core import Configuration
@@ -153,3 +153,25 @@ def test_a_leader_refuses_while_a_majority_stores_nothing(watched: Watched) -> N
     assert watched.look() == "", "a learner does not count"
     replica.refusing, replica.uncommitted_bytes = (1, 2), 0
     assert [watched.look(), watched.look()] == ["", ""], "nothing waits"
+
+
+def test_retention_that_asks_for_the_use_of_the_disk_is_no_second_look(watched: Watched) -> None:
+    """Retention asks at nearly the same time as the room watch looks, and in this time no entry can be committed."""
+    replica = watched.replica
+    replica.refusing, replica.uncommitted_bytes = (1, 2), 100
+    assert watched.look() == ""
+    watched.usage = DiskUsage(100 << 30, 20 << 30)
+    assert watched.watch.use().ratio == 0.8
+    assert replica.no_room == ""
+    replica.commit = 11
+    assert watched.look() == "", "the leader commits"
+
+
+async def test_a_retention_watch_does_not_look_for_the_room_watch(watched: Watched) -> None:
+    replica: Any = watched.replica
+    replica.refusing, replica.uncommitted_bytes, replica.knows_the_end = (1, 2), 100, False
+    clocks: Any = SimpleNamespace(monotonic_ms=lambda: 0.0, now_ms=lambda: 0)
+    settings = NodeSettings(node=3, cluster="test", data=Path("/data"), peers={3: "127.0.0.1:1"})
+    assert watched.look() == ""
+    await RetentionWatch(replica, settings, watched.watch, clocks).look()
+    assert replica.no_room == ""
