@@ -72,8 +72,8 @@ class SuspectShard(Protocol):
         """The suspect mark on this node's disk, or None if this node is no suspect."""
 
     async def accept_loss(self) -> None:
-        """Remove the suspect mark of this node, although the node may have lost entries. Returns when the mark is
-        removed from the disk."""
+        """Remove the suspect mark of this node, although the node may have lost entries. Return when the mark is
+        removed from the disk. Raise RecoveryRefusedError if the shard has a leader by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +339,8 @@ async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
     raft = replica.driver.raft
     if raft.leader:
         raise RecoveryRefusedError(
-            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait until it has caught "
-            "up, and nothing is lost"
+            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait until it has "
+            "caught up, and nothing is lost"
         )
     await shard.accept_loss()
 

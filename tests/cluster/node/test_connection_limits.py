@@ -229,7 +229,7 @@ async def test_a_client_that_does_not_read_its_response_is_ended_when_others_nee
     topic = await fleet.create_topic()
     async with AsyncProducer(fleet.bootstrap) as producer:
         await producer.send_many("topic", [bytes(60_000)] * 50)
-    budget = fleet.running[1]._response_budget
+    budget = fleet.running[1]._services.response_budget
     request = broker_pb2.FetchRequest(
         queues=[broker_pb2.QueueFetch(topic_id=topic, queue=0, offset=0)], max_bytes=1 << 20
     )

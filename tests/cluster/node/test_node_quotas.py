@@ -57,7 +57,7 @@ async def test_a_client_over_its_quota_is_slowed_down_to_it(make_fleet: MakeFlee
     assert near_the_quota(read_s), read_s
     assert await read(fleet, 1, 10) == [b"%d" % number for number in range(10)]
 
-    response_budget = fleet.running[1]._response_budget
+    response_budget = fleet.running[1]._services.response_budget
     await until(lambda: response_budget.bytes_under_way == 0, "what was given has left")
 
     metrics = await scrape(fleet.http(1))

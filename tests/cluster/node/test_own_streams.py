@@ -119,4 +119,4 @@ async def test_a_node_that_leads_takes_messages_without_a_connection_to_itself(t
         await client.sent("orders")
         (message,) = await client.some("billing", "orders", 1)
         assert message.body == b"hello"
-        assert fleet.running[1]._broker._streams == 0
+        assert fleet.running[1]._services.broker._streams == 0

@@ -15,7 +15,7 @@ PLACES = (
     Place("request: a requester cannot read its replies", f"{REQUESTER}._read", "self._trouble, failures = error",
           stack=RARE),
     Place("request: no reply arrives in time", f"{REQUESTER}.request", "raise RequestTimeoutError", stack=150),
-    Place("request: a requester ends with open calls", f"{REQUESTER}._end", "waiting.set_exception", stack=RARE),
+    Place("request: a requester ends with open calls", f"{REQUESTER}._fail_waiting", "waiting.set_exception", stack=RARE),
     Place("request: a handler fails", f"{RESPONDER}._handled", "log.exception", stack=RARE),
     Place("request: a handler takes too long", f"{RESPONDER}._handled", "log.warning", stack=RARE),
     Place("request: a reply cannot be sent as it is", f"{RESPONDER}._reply", "if error or refusal.retriable",
