@@ -446,7 +446,8 @@ class NotSuspectError(OperationError):
 
 
 class RecoveryRefusedError(OperationError):
-    """The leader is restoring the entries that this node lost, so the operator does not have to accept the loss."""
+    """The operator does not have to accept the loss, because the leader is restoring the entries that this node lost.
+    Or the loss cannot be accepted, because the disk of this node has failed: restart the node."""
 
     code = "RECOVERY_REFUSED"
 

@@ -36,6 +36,10 @@ class Applier:
         self._machine = machine
         self._disk = disk
         self._proposals = proposals
+        # The body of an applied entry that moves the log start, while the move is not finished; otherwise None.
+        self._moving: bytes | None = None
+        # The snapshot at the new log start, until the state machine knows it; otherwise None.
+        self._moved: Snapshot | None = None
         # Why this replica applies no more entries; None while it applies entries.
         self.stopped: CannotApplyError | None = None
         # The term for which `machine.leading` was called last.
@@ -43,15 +47,19 @@ class Applier:
 
     @property
     def has_work(self) -> bool:
-        """Return True if committed entries wait to be applied."""
-        return self.stopped is None and self.applied < self._raft.commit
+        """Return True if committed entries wait to be applied, or a move of the log start waits to be finished."""
+        return self.stopped is None and (self.applied < self._raft.commit or self._has_unfinished_move)
+
+    @property
+    def _has_unfinished_move(self) -> bool:
+        return self._moving is not None or self._moved is not None
 
     def apply(self) -> None:
         """Apply committed entries up to the limits of one turn.
 
         Raises StoreError if an entry cannot be read or an index cannot be written. After a StoreError, the next call of
-        `apply` continues with the same entry. Raises CannotApplyError, once, if the state machine cannot apply an
-        entry; later calls of `apply` do nothing."""
+        `apply` continues with the same entry. If this entry moves the log start, the next call finishes the move first.
+        Raises CannotApplyError, once, if the state machine cannot apply an entry; later calls of `apply` do nothing."""
         if self.stopped is not None:
             return
         try:
@@ -61,6 +69,9 @@ class Applier:
             raise
 
     def _apply_some(self) -> None:
+        if self._has_unfinished_move:
+            self._finish_move()
+            self._proposals.applied(self.applied)
         budget = APPLY_BYTES_PER_TURN
         last = min(self._raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
         while self.applied < last and budget > 0:
@@ -70,7 +81,8 @@ class Applier:
             self._machine.apply(header, body)
             self.applied = header.index
             if header.kind is EntryKind.LOG_START:
-                self._move_log_start(body)
+                self._moving = bytes(body)
+                self._finish_move()
             budget -= header.size
             self._proposals.applied(header.index)
             self._announce_leading(header.term)
@@ -78,13 +90,19 @@ class Applier:
     def installed(self, snapshot: Snapshot) -> None:
         """Record that a received snapshot has replaced log and state."""
         self.applied = snapshot.index
+        self._moving = self._moved = None
         self.stopped = None  # the snapshot contains the entry, in a state that this program can read
 
-    def _move_log_start(self, body: memoryview) -> None:
-        snapshot = self._log_start.move(body) if self._log_start else None
-        if snapshot is not None:
-            self._raft.log_starts_behind(snapshot.index)
-            self._machine.log_starts(snapshot)
+    def _finish_move(self) -> None:
+        """Move the log start, or finish a move that a StoreError has interrupted."""
+        if self._moving is not None:
+            self._moved = self._log_start.move(self._moving) if self._log_start else None
+            self._moving = None
+            if self._moved is not None:
+                self._raft.log_starts_behind(self._moved.index)
+        if self._moved is not None:
+            self._machine.log_starts(self._moved)
+            self._moved = None
             self._disk.tidy()
 
     def _announce_leading(self, term: int) -> None:

@@ -61,7 +61,16 @@ from raft.reads import WaitingReads
 from raft.received_range import ReceivedRange
 from raft.snapshot_installation import SnapshotInstallation
 from raft.snapshot_piece import SnapshotPiece
-from store import EntryDraft, EntryKind, ForkedError, Readable, StoreError
+from store import (
+    CorruptRangeError,
+    EntryDraft,
+    EntryKind,
+    ForkedError,
+    LogDamagedError,
+    RangeDamagedError,
+    Readable,
+    StoreError,
+)
 
 # The largest number of proposals that are not committed, whatever their size.
 MAX_PROPOSALS = 65_536
@@ -143,6 +152,13 @@ class Driver:
         return self._applier.stopped
 
     @property
+    def needs_restart(self) -> bool:
+        """Return True if this node cannot write before it is restarted. A damaged log needs no restart, because scrub
+        repair repairs it."""
+        failure = self.failure
+        return failure is not None and not failure.retriable and not isinstance(failure, LogDamagedError)
+
+    @property
     def leads(self) -> bool:
         return self.raft.role is Role.LEADER
 
@@ -215,7 +231,8 @@ class Driver:
         Raises InvalidMessage, CorruptRangeError if the bytes are damaged, and ForkedError if they do not continue this
         log's chain. After an error the caller breaks the stream, and the leader sends the range again. If the
         range forks at the same index again, the leader's log and this log really differ: this node diverges from the
-        leader, and tells the leader."""
+        leader, and tells the leader. If this log cannot be read now, the range is dropped, and the leader sends the
+        range again later."""
         self._notice_pause()
         if entries and self.failure is not None and not self._received.continues_log(append):
             return  # this node cannot write the range, and a rejection would make the leader send it again at once
@@ -225,6 +242,13 @@ class Driver:
             if not self._forks.is_proven(fork):
                 raise
             self._fork(append, append.prev_index)
+            return
+        except CorruptRangeError:
+            raise
+        except RangeDamagedError:
+            return  # scrub repair is repairing the entry before the range, and the leader sends the range again
+        except StoreError as failure:
+            self.fail(failure)
             return
         if forked_at := self._forks.within(self._received.headers):
             self._fork(append, forked_at)
@@ -363,9 +387,11 @@ class Driver:
     # -- failures of the disk
 
     def fail(self, failure: StoreError) -> None:
-        """Handle a write that the disk refused. The failed write was made in this thread or on a helper thread."""
-        self.failure = failure
-        self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
+        """Handle a write that the disk refused. The failed write was made in this thread or on a helper thread. A
+        later failure does not replace a failure that needs a restart."""
+        if not self.needs_restart:
+            self.failure = failure
+            self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
         self.raft.write_failed(self._log.last_index)
         self._machine.failed(failure)
         self._settle()

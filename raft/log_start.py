@@ -46,6 +46,9 @@ class LogStart:
         self._log = log
         self._snapshots = snapshots
         self._machine = machine
+        # The snapshot behind which the log is to begin, and the number of bytes before it, while the move to it is not
+        # finished; otherwise None.
+        self._moving: tuple[Snapshot, int] | None = None
         # The bytes of all entries removed since this process started.
         self.dropped_bytes = 0
         # The indexes at which no snapshot need be kept: a run has kept it there, or found no space for it. A later one
@@ -90,10 +93,11 @@ class LogStart:
             )
         self._kept.add(index)
 
-    def move(self, body: memoryview) -> Snapshot | None:
+    def move(self, body: bytes) -> Snapshot | None:
         """Apply an entry that moves the log start.
 
-        Return the snapshot at the new log start, or None if this replica keeps its log start."""
+        Return the snapshot at the new log start, or None if this replica keeps its log start. After a StoreError, the
+        caller calls `move` with the same entry again."""
         if len(body) != _INDEX.size:
             raise CannotApplyError(
                 self._log.last_index, f"the body of a log start has {len(body)} bytes, not {_INDEX.size}"
@@ -101,16 +105,20 @@ class LogStart:
         (index,) = _INDEX.unpack(body)
         if index < self._log.first_index:
             return None
-        snapshot = self._snapshots.candidate(index)
-        if snapshot is None:
-            log.warning(
-                "the log could begin after entry %d, but no snapshot was kept there; no entry is removed", index
-            )
-            return None
-        before = self._snapshots.snapshot
-        entries, size = snapshot.index + 1 - self._log.first_index, snapshot.end - (before.end if before else 0)
+        if self._moving is None or self._moving[0].index != index:
+            snapshot = self._snapshots.candidate(index)
+            if snapshot is None:
+                log.warning(
+                    "the log could begin after entry %d, but no snapshot was kept there; no entry is removed", index
+                )
+                return None
+            before = self._snapshots.snapshot
+            self._moving = snapshot, snapshot.end - (before.end if before else 0)
+        snapshot, size = self._moving
+        entries = snapshot.index + 1 - self._log.first_index
         self._snapshots.begin_behind(snapshot)
         self._log.drop_before(snapshot)
+        self._moving = None
         self.dropped_bytes += size
         log.info("the log now begins after entry %d: removed %d entries, %d bytes", snapshot.index, entries, size)
         return snapshot
@@ -153,5 +161,6 @@ class LogStart:
         self._snapshots.finish_reset()
         self._snapshots.forget_incoming()
         self._kept.clear()
+        self._moving = None
         self.configuration = snapshot.configuration
         self._machine.restore(snapshot)

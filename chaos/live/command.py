@@ -31,8 +31,9 @@ from chaos.live.report.headline import headline
 from chaos.live.run import run
 from chaos.sim.campaign.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
-from cluster.cli.options import renamed_option
+from cluster.cli.options import FiniteRange, renamed_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.cli.verdict import gives_verdict
 from ledger.history import HistoryError, read_history
 
 COULD_NOT_BE_JUDGED = 2
@@ -111,14 +112,14 @@ def _shares(command: Callable[..., int]) -> Callable[..., int]:
     options = (
         click.option(
             "--timed",
-            type=click.FloatRange(0, 0.9),
+            type=FiniteRange(0, 0.9),
             default=0.1,
             show_default=True,
             help="The share of the messages that have delivery times. Some of them are cancelled.",
         ),
         click.option(
             "--transactions",
-            type=click.FloatRange(0, 0.5),
+            type=FiniteRange(0, 0.5),
             default=0.05,
             show_default=True,
             help="The share of the messages that are sent in transactions. Some of these are rolled back or left to a "
@@ -126,7 +127,7 @@ def _shares(command: Callable[..., int]) -> Callable[..., int]:
         ),
         click.option(
             "--shared",
-            type=click.FloatRange(0, 0.5),
+            type=FiniteRange(0, 0.5),
             default=0.05,
             show_default=True,
             help="The share of the messages that shared groups consume.",
@@ -164,8 +165,8 @@ def chaos() -> None:
     multiple=True,
     help="Which nodes a fault may hit; may be repeated.  [default: the targets of each fault]",
 )
-@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load runs.")
-@click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option("--seconds", type=FiniteRange(1), default=60.0, show_default=True, help="How long the load runs.")
+@click.option("--rate", type=FiniteRange(1), default=1000.0, show_default=True, help="Messages a second.")
 @_shares
 @click.option("--seed", type=int, help="Determines the faults and the load.  [default: random]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
@@ -178,7 +179,7 @@ def chaos() -> None:
 )
 @click.option(
     "--recovery-s",
-    type=click.FloatRange(1),
+    type=FiniteRange(1),
     default=120.0,
     show_default=True,
     help="Seconds that the nodes may take to reach the same log after the last fault is healed; longer is an anomaly.",
@@ -204,6 +205,7 @@ def chaos() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as one JSON object.")
 @_says_why
+@gives_verdict
 def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Start a cluster, load it, disturb it, and judge what the clients saw."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
@@ -240,9 +242,9 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
     "--runs", type=click.IntRange(1), default=5, show_default=True, help="Runs of each fault, with seeds 1, 2, ..."
 )
 @click.option(
-    "--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="How long the load of each run lasts."
+    "--seconds", type=FiniteRange(1), default=60.0, show_default=True, help="How long the load of each run lasts."
 )
-@click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option("--rate", type=FiniteRange(1), default=1000.0, show_default=True, help="Messages a second.")
 @_shares
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
 @click.option(
@@ -254,6 +256,7 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
 )
 @click.option("--json", "as_json", is_flag=True)
 @_says_why
+@gives_verdict
 def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
     """Run each fault several times. An interrupted campaign continues where it stopped."""
     wish = ChaosOptions(faults=(), targets=(), seed=0, shards=1, **given)
@@ -304,6 +307,7 @@ def report_command(directory: Path) -> int:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True)
 @_says_why
+@gives_verdict
 def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
     """Judge a finished run again, from its directory or from its history files."""
     if len(paths) == 1 and paths[0].is_dir():

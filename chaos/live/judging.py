@@ -32,6 +32,8 @@ _DELIVERED_SHARE = 0.5
 _REVEALED_SHARE = 0.4
 # The share of those of these messages that go to shared groups that a member must acknowledge; there are two groups.
 _SHARED_SHARE = 1.0
+# Why a run without a record of its leaders proves nothing.
+_NO_LEADER = "no leader was recorded, so Election Safety was not checked"
 # A load that lasted longer than this, beyond the asked time, is mentioned.
 _LATE_S = 1.0
 # A first acknowledgement that comes later than this after the beginning of the load is mentioned.
@@ -85,7 +87,8 @@ def judged(out: Path) -> ChaosResult:
     paths = promise.histories(out) if told.promise is not None else histories(out)
     columns = columns_of(chain.from_iterable(map(read_history, paths)))
     least = int(options.rate * options.seconds * _LEAST_SHARE)
-    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told.unrecovered))
+    claims = read_claims(out / "leaders.jsonl")
+    cluster = (two_leaders(claims), no_recovery(told.unrecovered))
     wrong = [ClockFaultSpan(one.nodes, one.start, one.end) for one in struck if one.kind in CLOCK_KINDS]
     verdict = judge(
         columns,
@@ -99,6 +102,7 @@ def judged(out: Path) -> ChaosResult:
     if told.promise is not None:
         broken = broken_promises(out, promise)
         verdict = verdict.without(broken.absent).without_proof(broken.sentences)
+    verdict = verdict.without_proof([] if claims else [_NO_LEADER])
     verdict = verdict.without_proof(changes).with_notes(half_lines(paths, promise))
     verdict = _with_faults(verdict, struck)
     result = ChaosResult(options, verdict, tuple(struck), columns, told.began, told.ended, tuple(paths))

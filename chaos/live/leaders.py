@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from chaos.errors import ChaosError
 from chaos.live.checker.cluster import LeaderClaim
 from chaos.live.hosts.environment import NodeEnvironment
 from chaos.live.looks import pause_after
@@ -77,24 +78,43 @@ def _reigns_of(shard: int, lines: list[LeaderLine]) -> Iterator[Reign]:
 
 
 class LeaderWatch:
-    """The thread that writes `leaders.jsonl`. The thread runs from `start` to `stop`."""
+    """The thread that writes `leaders.jsonl`. The thread runs from `start` to `stop`, or to `abandon`."""
 
     def __init__(self, environment: NodeEnvironment, log: Path) -> None:
         self._operator = ClusterOperator(environment)
         self._log = log
         self._stopping = threading.Event()
+        # The error that ended the thread.
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="leader watch", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
+        """End the thread. Raises ChaosError if an error ended the thread before, because leaders after the error were
+        not recorded."""
+        self.abandon()
+        if self._failure is not None:
+            raise ChaosError(
+                f"{self._log} is not whole: an error ended the record of the leaders ({self._failure!r}). Start the "
+                "run again"
+            ) from self._failure
+
+    def abandon(self) -> None:
+        """End the thread of a run that has failed. Also allowed after `stop`."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
         self._operator.close()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # `stop` raises it
+            self._failure = error
+
+    def _watch(self) -> None:
         last: dict[int, list[tuple[int, int]]] = {}
         with self._log.open("w", encoding="utf-8", buffering=1) as log:
             pause_s = pause_after(0)

@@ -169,7 +169,7 @@ class _Run:
         self._clients = ClientProcesses(out, self._spec())
         undo.callback(self._clients.end)
         self._watch = LeaderWatch(environment, out / "leaders.jsonl")
-        undo.callback(self._watch.stop)
+        undo.callback(self._watch.abandon)
 
     def load(self, planned: Sequence[Planned]) -> tuple[int, int]:
         """Run the load and the faults. Returns when the load began and ended, in ns of the histories' clock."""
@@ -248,6 +248,7 @@ class _Run:
         except ChaosError:
             if not unrecovered:
                 raise
+        self._watch.stop()
         return holders, unrecovered
 
     def clients(self) -> list[ClientOfRun]:

@@ -7,6 +7,7 @@
     question.py         asks the user before data is deleted
     progress_line.py    a line of progress on a terminal
     metrics_file.py     the option --metrics-file: a command writes its metrics into a file
+    verdict.py          marks commands whose exit status is a verdict
     stopping.py         ends a command on Ctrl-C and on SIGTERM
     completion.py       completes commands and names in a shell
     completed_names.py  the names of topics and consumer groups that a shell offers
@@ -22,9 +23,11 @@ group `ledgermq.commands`. Each entry point loads a `CommandEntry`; chaos/comman
 Commands write data to standard output, and messages for the user to standard error. A command reports a failure by
 raising an exception, and `main` prints the exception as one sentence. The exit status is 0 for success, 1 for a
 failure, 2 for wrong usage, 130 for an interrupt with Ctrl-C, and 143 if SIGTERM stopped `produce` or `consume`. If a
-command function returns a number, the number is the exit status. The module of a command is imported only when the
-command runs. Because the modules of commands are imported late, `ledgermq --help` is fast, and works where only the
-client packages are installed.
+command function returns a number, the number is the exit status. If the number is a verdict, mark the function with
+`gives_verdict` (verdict.py): the status is 141 if the reader of the output leaves before the verdict.
+
+The module of a command is imported only when the command runs. Because the modules of commands are imported late,
+`ledgermq --help` is fast, and works where only the client packages are installed.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
+from io import TextIOWrapper
 from typing import Any, NamedTuple
 
 import click
@@ -43,16 +47,13 @@ from click.shell_completion import CompletionItem
 
 from cluster.allocator import keep_large_buffers
 from cluster.cli.stopping import TERMINATED, TerminatedError
+from cluster.cli.verdict import ReaderLeftError
 from cluster.grpc_engine import log_only_errors, prefer_older_engine
 from ledger.version import VERSION
 
 INTERRUPTED = 130
 # A shell sets this variable when it asks for completions. click answers, with the classes in completion.py.
 COMPLETE_VARIABLE = "_LEDGERMQ_COMPLETE"
-
-
-class _ReaderLeftError(Exception):
-    """The process that reads this program's standard output has closed the pipe."""
 
 
 class CommandEntry(NamedTuple):
@@ -166,11 +167,13 @@ class _LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
+        status = 0
         try:
             result = super().invoke(ctx)
+            status = result if isinstance(result, int) else 0
             sys.stdout.flush()
         except BrokenPipeError as error:  # here, because click would make it an exit status of 1
-            raise _ReaderLeftError from error
+            raise ReaderLeftError(status) from error
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -206,7 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prefer_older_engine()
     log_only_errors()
     keep_large_buffers()
-    sys.exit(_run(arguments))
+    _escape_foreign_characters()
+    status = _run(arguments)
+    _drop_unwritten()
+    sys.exit(status)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -223,8 +229,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return INTERRUPTED
     except TerminatedError:
         return TERMINATED
-    except _ReaderLeftError:
-        return _reader_left()
+    except ReaderLeftError as left:
+        return left.status
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
@@ -234,10 +240,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 1
 
 
-def _reader_left() -> int:
-    # `ledgermq consume t | head`: `head` has read enough. At exit the interpreter must not flush into the closed pipe.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+def _escape_foreign_characters() -> None:
+    """Let standard output print escapes, such as \\udce9, for characters that its encoding does not have. For example,
+    the name of a file may have bytes that are not UTF-8. Standard error does this without our help."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_unwritten() -> None:
+    """Drop output that cannot be written: its reader has left (`ledgermq consume t | head`), or the disk is full.
+    Otherwise the interpreter would try again to write it, and exit with status 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _printable(text: str) -> str:

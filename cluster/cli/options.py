@@ -30,6 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LARGEST = 1e9
 _LOCAL = "local socket"
 _SECURITY = "security options"
 
@@ -252,6 +253,17 @@ class Duration(click.ParamType[int]):
         if found is None:
             return self.fail(f"{value!r} is not a duration: write it as 90s, 15m, 24h or 7d", param, ctx)
         return int(found[1]) * _UNITS_MS[found[2]]
+
+
+class FiniteRange(click.FloatRange):
+    """The click type of a number in a range, such as a duration in seconds or a rate. `nan`, `inf` and numbers above
+    1e9 are refused, because no command can compute a time with them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not abs(number) <= _LARGEST:  # no comparison with nan is true
+            self.fail(f"{value} is not a number up to {_LARGEST:,.0f}", param, ctx)
+        return number
 
 
 class MomentType(click.ParamType[datetime]):

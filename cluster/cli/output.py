@@ -7,7 +7,10 @@ a table is as wide as its content needs.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,6 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 10_000
+# Python reads a byte that is not UTF-8, in an argument or a path, as one of these characters. No stream takes them.
+_NO_UNICODE = re.compile("[\ud800-\udfff]")
 # Words that a table prints in colour, in any column.
 _STYLES = {
     "leader": "bold green",
@@ -35,6 +40,13 @@ _STYLES = {
     "stopped": "red",
     "unreachable": "bold red",
 }
+
+
+class _DataConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """Raise BrokenPipeError, which decides about the exit status in the command line. Without this method, rich
+        exits with status 1, which is a bad verdict."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def data_console() -> Console:
@@ -58,8 +70,10 @@ def printable(text: str, kept: str = "\n") -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value, indented, to standard output. A value that JSON cannot represent is printed as text."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    """Print one JSON value, indented, to standard output. A value that JSON cannot represent is printed as text. Bytes
+    of a path that are not UTF-8 are printed as escapes such as \\udcff."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    sys.stdout.write(_NO_UNICODE.sub(lambda found: ascii(found[0])[1:-1], text) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -94,4 +108,5 @@ def _cell(value: object) -> Text:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else _WIDE
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    kind = Console if stderr else _DataConsole
+    return kind(file=stream, width=width, highlight=False, markup=False, emoji=False)

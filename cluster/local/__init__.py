@@ -9,6 +9,7 @@ containers.
     state.py               the state that a node reports, and whether all nodes agree
     processes.py           back end: node processes under one directory (`ledgermq dev`, the demo, the benchmarks)
     node_process.py        one node process; spawning.py starts and ends several
+    toml_text.py           a value as TOML, for settings files and profiles
     credentials.py         the secrets of a cluster of processes: cluster secret, certificates, first password
     containers.py          back end: Docker containers (`ledgermq dev --docker`, `ledgermq demo --docker`)
     container_security.py  the certificates and passwords of a secured cluster of containers

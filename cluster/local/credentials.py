@@ -14,12 +14,12 @@ A client of a secured cluster needs the profile only: `LEDGERMQ_PROFILE_FILE=led
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local.plan import ClusterPlan, DevError
+from cluster.local.toml_text import toml_text
 from cluster.private_file import write_private
 from ledger.client.connection.security import NONE, Security, SecurityOptions
 from raft.transport.cluster_secret import new_secret
@@ -53,7 +53,7 @@ class ClusterCredentials:
             secret = self.directory / "cluster.secret"
             if not secret.exists():
                 write_private(secret, new_secret() + "\n")
-            return {"cluster_secret_file": json.dumps(str(secret))}
+            return {"cluster_secret_file": toml_text(str(secret))}
         return self._secure_settings(plan, node)
 
     def client_options(self, plan: ClusterPlan) -> SecurityOptions:
@@ -92,17 +92,17 @@ class ClusterCredentials:
             "first_administrator": ADMINISTRATOR,
             "first_administrator_password_file": str(self.password),
         }
-        return {name: json.dumps(value) for name, value in found.items()}
+        return {name: toml_text(value) for name, value in found.items()}
 
     def write_profile(self, servers: str) -> None:
         """Write the profile with which clients administer the cluster. `servers` has the addresses of the nodes."""
         lines = [
             "# Written by `ledgermq dev`.",
-            f"default = {json.dumps(PROFILE)}",
+            f"default = {toml_text(PROFILE)}",
             f"[profiles.{PROFILE}]",
-            f"servers = {json.dumps(servers)}",
-            f"ca = {json.dumps(str(self.directory / 'ca.pem'))}",
-            f"user = {json.dumps(ADMINISTRATOR)}",
-            f"password_file = {json.dumps(str(self.password))}",
+            f"servers = {toml_text(servers)}",
+            f"ca = {toml_text(str(self.directory / 'ca.pem'))}",
+            f"user = {toml_text(ADMINISTRATOR)}",
+            f"password_file = {toml_text(str(self.password))}",
         ]
         write_private(self.profiles, "\n".join(lines) + "\n")

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from cluster.local.toml_text import toml_text
+
 HOST = "127.0.0.1"
 
 
@@ -71,7 +73,7 @@ class ClusterPlan:
     def node_toml(self, node: int, data: Path, security: Mapping[str, str]) -> str:
         """Return the text of node.toml, the settings file of one node for `ledgermq server run`. `security` has the
         settings for the proof of nodes and clients."""
-        quoted = json.dumps  # a JSON string is a TOML string
+        quoted = toml_text
         began = [] if node in self.joined else [peer for peer in self.nodes if peer not in self.joined]
         peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in began)
         joins = "join = true\n" if node in self.joined else ""

@@ -178,6 +178,7 @@ class DevCluster:
         before = self._plan()
         node = before.next_node
         with turn():
+            self._refuse_foreign(self._node_directory(node), "move it away")
             plan = before.with_node(choose_next_port(before.ports[-1], before.ports_of_a_node))
             self._write_node(plan, node)
             plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
@@ -323,9 +324,17 @@ class DevCluster:
                 directory.rmdir()
 
     def _make(self, plan: ClusterPlan) -> None:
+        for directory in (self.credentials.directory, *map(self._node_directory, plan.nodes)):
+            self._refuse_foreign(directory, "move it away, or choose another --data")
         for node in plan.nodes:
             self._write_node(plan, node)
         plan.save(self._plan_path)
+
+    def _refuse_foreign(self, directory: Path, advice: str) -> None:
+        """Raise DevError if `directory` exists before the cluster makes it. `purge` would remove it, with files that
+        belong to somebody else."""
+        if directory.exists():
+            raise DevError(f"{directory} exists already and does not belong to a local cluster: {advice}")
 
     def _rename_settings(self, plan: ClusterPlan) -> None:
         """In the node.toml files, rename the setting `groups` of version 0.1 to `shards`; other lines are not

@@ -8,10 +8,11 @@ node-1/
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from cluster.local.toml_text import toml_text
 
 Setting = bool | int | float | str | Sequence[str] | Sequence[float]
 
@@ -39,9 +40,9 @@ class NodeFiles:
         """Write node.toml. `own` takes precedence over the settings of all test clusters."""
         self.directory.mkdir(parents=True, exist_ok=True)
         values = {**_SETTINGS, "data": str(self.data), **own}
-        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]  # a JSON value is a TOML value
+        lines = [f"{name} = {toml_text(value)}" for name, value in values.items()]
         for name, table in tables.items():
-            lines += [f"[{name}]", *(f"{node} = {json.dumps(address)}" for node, address in table.items())]
+            lines += [f"[{name}]", *(f"{node} = {toml_text(address)}" for node, address in table.items())]
         self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def log_text(self) -> str:

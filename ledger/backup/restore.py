@@ -162,11 +162,14 @@ class _Restoration:
         self._now_ms = now_ms
         self._disk = PosixDisk()
         self._newest_topic = 0
+        # The shards that began after the point in time.
+        self._left_out: list[int] = []
         # The clusters that configurations in the logs name.
         self._earlier_clusters = {manifest.cluster}
 
     def run(self) -> list[RestoredShard]:
-        """Write all shards, shard 0 last, because its cut depends on the others."""
+        """Write all shards that there were at the point in time, shard 0 last, because its cut depends on the
+        others."""
         with ExitStack() as stack:
             directories = {}
             for node in self._settings.nodes:
@@ -174,10 +177,19 @@ class _Restoration:
                 directories[node] = NodeDirectory.open(self._disk, path, cluster=self._settings.cluster, node=node)
                 stack.callback(directories[node].close)
             shards = sorted(self._manifest.shards, key=lambda shard: -shard.shard)
-            restored = [self._restore(shard, directories) for shard in shards][::-1]
+            self._left_out = [shard.shard for shard in shards if self._begins_later(shard)]
+            kept = [shard for shard in shards if shard.shard not in self._left_out]
+            restored = [self._restore(shard, directories) for shard in kept][::-1]
             for directory in directories.values():
                 directory.mark_restored(sorted(self._earlier_clusters))
             return restored
+
+    def _begins_later(self, shard: ShardBackup) -> bool:
+        """Return True if the shard was added after the point in time, so that no entry of its log is kept."""
+        until_ms = self._settings.until_ms
+        if until_ms is None or shard.shard == TOPICS_SHARD or shard.snapshot is not None or not shard.pieces:
+            return False
+        return shard.pieces[0].first_ms > until_ms
 
     def _restore(self, shard: ShardBackup, directories: Mapping[int, NodeDirectory]) -> RestoredShard:
         snapshot = self._snapshot(shard)
@@ -219,6 +231,9 @@ class _Restoration:
             self._newest_topic = max(self._newest_topic, cut.newest_topic)
         elif flaw := missing_shards(self._manifest, cut.shards):
             raise DamagedBackupError(f"{flaw}: choose another backup, or a time before the shard was added (`--until`)")
+        elif missing := set(cut.shards).intersection(self._left_out):
+            # Shard 0 has the entry that added the shard, and the log of the shard begins a little later.
+            raise BackupError(f"shard {min(missing)} began after this time: choose a later time")
         if last is None:
             raise BackupError(f"shard {shard.shard} began after this time: choose a later time")
         new = configuration_of(

@@ -20,6 +20,7 @@ from ledger.backup.errors import BackupError
 from ledger.client.records import NodeStatus, ShardStatus
 from ledger.validation.sources.access import HttpAccess
 from ledger.validation.sources.errors import SegmentGoneError, SourceError
+from ledger.validation.sources.node_urls import http_url
 from ledger.validation.sources.replica import Segment
 
 T = TypeVar("T")
@@ -28,7 +29,6 @@ T = TypeVar("T")
 _PATIENCE_S = 60.0
 _AGAIN_S = 0.1
 _MEMBERS = ("leader", "follower", "learner", "candidate", "pre-candidate")
-_WILDCARDS = ("0.0.0.0", "[::]", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +180,8 @@ def _urls(nodes: Sequence[NodeStatus], shard: int, tls: bool) -> list[str]:
             "`ledgermq cluster health`"
         )
     replicas.sort(key=lambda each: (each[0].role == "leader", each[1].node))
-    scheme = "https" if tls else "http"
-    return [f"{scheme}://{_reachable(node)}" for _, node in replicas]
+    return [http_url(node, tls=tls) for _, node in replicas]
 
 
 def _is_readable(status: ShardStatus) -> bool:
     return status.role in _MEMBERS and not status.suspect and not status.diverged
-
-
-def _reachable(node: NodeStatus) -> str:
-    """Return the HTTP address of a node. If the node listens on all addresses, take the host of its gRPC address."""
-    host, _, port = node.http_address.rpartition(":")
-    return node.http_address if host not in _WILDCARDS else f"{node.address.rpartition(':')[0]}:{port}"

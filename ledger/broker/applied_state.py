@@ -83,6 +83,10 @@ class AppliedState:
         # header name may not be UTF-8, and a replica may lack the library of the codec.
         if not batch.columns & DECIDED and (consumer_group := consumer_group_of(name)) is not None:
             self._apply_move(consumer_group, body)
+        # Before `apply_batch`, which forgets old outcomes, as the entry's append time demands. One of them may be the
+        # outcome on which `step.check` has relied.
+        if step is not None:
+            step.apply(self.state)
         self.state.apply_batch(
             CommittedBatch(
                 topic_id=header.topic_id,
@@ -99,8 +103,6 @@ class AppliedState:
         )
         if fired is not None:
             fired.apply(self.state)
-        if step is not None:
-            step.apply(self.state)
         if ids is not None:
             place, base_offset = (header.topic_id, header.queue), header.base_offset
             self.state.apply_message_ids(read_in(body, batch), ids, place, base_offset, header.append_time_ms)

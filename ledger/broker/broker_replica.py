@@ -58,10 +58,10 @@ from ledger.errors import (
     StorageFailedError,
     UnsupportedBatchError,
 )
-from ledger.state import Projected, State
+from ledger.state import DeletedTopic, Projected, State
 from ledger.state.command_checks import check_command
 from ledger.state.command_encoding import encode_command
-from ledger.state.commands import CancelTimed, Command
+from ledger.state.commands import CancelTimed, Command, DeleteTopic
 from ledger.state.shard_table import ShardTable
 from ledger.state.transaction_table import HERE
 from ledger.topics import TopicType
@@ -543,6 +543,17 @@ class BrokerReplica:
         projected = self.check_leads(len(body))
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
         projected.transactions.admit(proposal, numbers)
+        self.driver.propose(proposal)
+        return proposal.future
+
+    def delete_topic(self, command: DeleteTopic) -> asyncio.Future[DeletedTopic | None]:
+        """Propose to remove a topic from this shard, also if the disk is nearly full. Until the entry is applied, no
+        batch of the topic is appended. Raises LedgerError if the topic cannot be deleted, or if this node does not
+        lead."""
+        body = self._encoded(command)
+        projected = self.check_leads(len(body))
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
+        projected.admit_deletion(command.topic_id, proposal)
         self.driver.propose(proposal)
         return proposal.future
 

@@ -10,7 +10,7 @@ knows which one is next. The progress at the target marks a topic as a copy (cop
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,29 +89,28 @@ class MirrorProgress:
     async def store(self) -> None:
         """Store what was noted, in all shards at once. Raises MirrorRefusedError if another mirror has the same name,
         and LedgerError if a shard does not answer."""
-        by_shard: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        by_shard: defaultdict[int, dict[tuple[int, int], _Claimed]] = defaultdict(dict)
         for key, claimed in self._claimed.items():
             if claimed.wanted > claimed.stored:
-                by_shard[claimed.shard].append(key)
-        await all_done(*(self._store_in(shard, keys) for shard, keys in sorted(by_shard.items())))
+                by_shard[claimed.shard][key] = claimed
+        await all_done(*(self._store_in(shard, queues) for shard, queues in sorted(by_shard.items())))
 
-    async def _store_in(self, shard: int, keys: Sequence[tuple[int, int]]) -> None:
+    async def _store_in(self, shard: int, queues: Mapping[tuple[int, int], _Claimed]) -> None:
         request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self.group)
-        offsets = [self._claimed[key].wanted for key in keys]
-        for (topic_id, queue), offset in zip(keys, offsets, strict=True):
-            claimed = self._claimed[topic_id, queue]
+        for (topic_id, queue), claimed in queues.items():
             request.queues.add(
-                topic_id=topic_id, queue=queue, epoch=claimed.epoch, offset=offset, resets=claimed.resets
+                topic_id=topic_id, queue=queue, epoch=claimed.epoch, offset=claimed.wanted, resets=claimed.resets
             )
         response = await self._client.call(shard, partial(_acknowledge, request))
-        for key, offset, progress in zip(keys, offsets, response.queues, strict=True):
-            if progress.HasField("error"):
-                error = from_wire(progress.error)
-                if isinstance(error, ConsumerFencedError):
-                    raise self._refusal(error)
-                continue  # for example the topic was deleted
-            if key in self._claimed:
-                self._claimed[key].stored = offset
+        for (key, claimed), asked, progress in zip(queues.items(), request.queues, response.queues, strict=True):
+            if not progress.HasField("error"):
+                claimed.stored = asked.offset
+                continue
+            error = from_wire(progress.error)
+            # This mirror itself may have claimed the queue anew meanwhile, with a higher epoch, or may have forgotten
+            # the queue. Other errors: for example the topic was deleted.
+            if isinstance(error, ConsumerFencedError) and self._claimed.get(key) is claimed:
+                raise self._refusal(error)
 
     def _refusal(self, error: LedgerError) -> LedgerError:
         if not isinstance(error, ConsumerFencedError):

@@ -23,7 +23,7 @@ from ledger.errors import TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.projected_message_ids import ProjectedMessageIds
-from ledger.state.projected_timed import ProjectedTimed
+from ledger.state.projected_timed import PendingEntry, ProjectedTimed
 from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.sequence import BatchRecord, Decision, Sequence
 from ledger.timed import TIMED_TOPIC
@@ -44,8 +44,9 @@ class Projected:
         self._sequences: dict[ProducerQueue, Sequence] = {}
         # Topics whose creation is not applied yet: name -> the shards of their queues.
         self._new_topics: dict[str, tuple[int, ...]] = {}
-        # Ids of topics whose deletion is not applied yet (a dict, because a set has no order).
-        self._going: dict[int, None] = {}
+        # Topics whose deletion is not applied yet: topic id -> the entry of its last deletion. A late `OpenTopic` may
+        # bring a topic back between two deletions, so an earlier deletion does not end the last one.
+        self._going: dict[int, PendingEntry] = {}
         # The waiting messages that uncommitted entries deliver or cancel.
         self.timed = ProjectedTimed(state.timed)
         # The half batches that uncommitted entries add or settle.
@@ -60,9 +61,13 @@ class Projected:
 
     def require(self, topic_id: int, queue: int) -> None:
         """Raise UnknownTopicError or UnknownQueueError if the queue does not exist or its topic is being deleted."""
-        if topic_id in self._going:
+        if self.is_being_deleted(topic_id):
             raise UnknownTopicError(f"Topic {topic_id} is being deleted: no more messages can be sent to it.")
         self._state.topics.require(topic_id, queue)
+
+    def is_being_deleted(self, topic_id: int) -> bool:
+        """Return True if an entry on its way deletes the topic."""
+        return topic_id in self._going
 
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
@@ -118,11 +123,12 @@ class Projected:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
         self._new_topics[name] = shards
 
-    def admit_deletion(self, topic_id: int) -> None:
-        """Mark a topic as deleted, just before the command that deletes the topic is appended. After this call, the
-        leader refuses batches of the topic. Raises InvalidArgumentError if the topic cannot be deleted."""
+    def admit_deletion(self, topic_id: int, entry: PendingEntry) -> None:
+        """Mark a topic as deleted, just before `entry`, which deletes the topic, is proposed. Until the entry is
+        applied, the leader refuses batches of the topic. Raises InvalidArgumentError if the topic cannot be deleted.
+        """
         self._state.check_deletion(topic_id)
-        self._going[topic_id] = None
+        self._going[topic_id] = entry
 
     def settle(self, applied: int) -> None:
         """Drop from the overlay all changes that the applied state contains. `applied` is the index of the last
@@ -136,7 +142,7 @@ class Projected:
             topics = self._state.topics
             self._new_topics = {name: shards for name, shards in self._new_topics.items() if topics.named(name) is None}
         if self._going:
-            self._going = {topic_id: None for topic_id in self._going if self._state.topics.get(topic_id) is not None}
+            self._going = {topic_id: entry for topic_id, entry in self._going.items() if not 0 < entry.index <= applied}
 
     def _sequence(self, key: ProducerQueue, epoch: int) -> Sequence:
         sequence = self._sequences.get(key)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from store.errors import DirectoryInUseError, translated
+from store.errors import DirectoryInUseError, StoreError, translated
 
 Writable = bytes | memoryview
 
@@ -152,6 +152,15 @@ def replace_file(disk: Disk, path: Path, content: bytes, *, durably: bool = True
     disk.rename(fresh, path)
     if durably:
         disk.sync_directory(path.parent)
+
+
+def remove_file(disk: Disk, path: Path) -> None:
+    """Remove a file. A missing file is no error: another thread may remove the same file at the same time."""
+    try:
+        disk.unlink(path)
+    except StoreError:
+        if disk.exists(path):
+            raise
 
 
 def sync_file(disk: Disk, path: Path) -> None:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store.disk.disk import Disk
+from store.disk.disk import Disk, remove_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import OffsetDroppedError
 from store.index.file_mark import FileMark
@@ -173,10 +173,10 @@ class ConsumeQueues:
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove the files of the deleted queues `names`. If the disk fails, `dropped` still returns the names that are
-        left. Another thread may call `remove`."""
+        left. Another thread may call `remove` or `wipe` at the same time."""
         for name in names:
             for number in numbers_of(self._disk.list(self._directory / name)):
-                self._disk.unlink(self._directory / name / name_of(number))
+                remove_file(self._disk, self._directory / name / name_of(number))
             self._dropped.pop(name, None)
 
     def marks(self) -> list[FileMark]:

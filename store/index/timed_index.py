@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from store.disk.disk import Disk
+from store.disk.disk import Disk, remove_file
 from store.index.bucket_table import OVERFLOW, BucketRow
 from store.index.file_mark import FileMark
 from store.index.timed_bucket import PIECE_UNITS, Bucket, Located
@@ -254,7 +254,7 @@ class TimedIndex:
     def _remove_all_but(self, kept: Collection[str]) -> None:
         for name in self._disk.list(self._directory):
             if name not in kept and (is_file_of_bucket(name) or name.endswith(SUFFIX)):
-                self._disk.unlink(self._directory / name)
+                remove_file(self._disk, self._directory / name)
 
     def _dropping(self, cursor: TimedIndexCursor) -> list[BucketRow]:
         minutes = self._buckets.table.minutes(end=cursor.time_ms // MINUTE_MS)

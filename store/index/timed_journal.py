@@ -13,7 +13,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from store.disk.disk import Disk
+from store.disk.disk import Disk, remove_file
 from store.disk.numbered import is_number, name_of
 from store.index.bucket_table import ROW_BYTES, BucketTable
 from store.index.file_mark import FileMark
@@ -114,8 +114,7 @@ class TimedJournal:
         self._old = ()
 
     def _remove(self, name: str) -> None:
-        if self._disk.exists(self._directory / name):
-            self._disk.unlink(self._directory / name)
+        remove_file(self._disk, self._directory / name)
 
     def adopt(self, mark: FileMark) -> bool:
         """Load the table from the file. Return False if the file differs from the mark."""

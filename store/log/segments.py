@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from store.disk.disk import Disk, File, Writable
+from store.disk.disk import Disk, File, Writable, remove_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import LogDamagedError, OutOfFilesError, StoreError
 from store.log.entry import WORD
@@ -39,6 +39,8 @@ from store.log.staging import StagedFile
 from store.log.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+# The number of segments that `distrust` marks before it flushes them.
+_FLUSHED_TOGETHER = MAX_OPEN // 2
 # Suffix of a file that is to replace a segment. A file with this suffix at a start never replaced its segment.
 FRESH = ".new"
 CHUNK = 1 << 20
@@ -245,7 +247,8 @@ class Segments:
         return self._oldest_base < self._first_base
 
     def remove_dropped(self) -> None:
-        """Remove the files of the segments that were given up, the oldest first, durably."""
+        """Remove the files of the segments that were given up, the oldest first, durably. After an error, the next call
+        completes the removal."""
         with self._removing:
             step = self._grid.segment_bytes
             dropped = range(self._oldest_base, self._first_base, step)
@@ -280,8 +283,7 @@ class Segments:
 
     def written_bytes(self, base: int) -> int:
         """Number of bytes at the beginning of the segment at `base` that are in its file."""
-        with self._lock:
-            file = self._dirty.get(base)
+        file = self._open.get(base)  # not from `_dirty`: a sync empties `_dirty` before it writes anything
         return file.written_bytes if isinstance(file, StagedFile) else self._grid.segment_bytes
 
     def write_out(self) -> None:
@@ -302,10 +304,12 @@ class Segments:
 
     def distrust(self, position: int = 0) -> None:
         """Treat all bytes after `position`, and all file names, as not flushed. The next sync flushes these bytes
-        and names."""
-        for base in self.bases:
-            if base + self._grid.segment_bytes > position:
-                self._mark_dirty(base, self._file(base), self._grid.segment_bytes)
+        and names. A long log is flushed in between, because a segment with unflushed bytes stays open."""
+        distrusted = [base for base in self.bases if base + self._grid.segment_bytes > position]
+        for number, base in enumerate(distrusted, 1):
+            if number % _FLUSHED_TOGETHER == 0:
+                self.sync()
+            self._mark_dirty(base, self._file(base), self._grid.segment_bytes)
         with self._lock:
             self._names_changed = True
 
@@ -364,7 +368,7 @@ class Segments:
     def _unlink(self, bases: Sequence[int]) -> None:
         """Remove the files of segments that are not used any more."""
         for base in bases:
-            self._disk.unlink(self.path(base))
+            remove_file(self._disk, self.path(base))  # an earlier call, whose sync failed, may have removed it
         if bases:
             self._disk.sync_directory(self._directory)
 
@@ -388,7 +392,7 @@ class Segments:
         if len(self._open) >= MAX_OPEN:
             with self._lock:
                 idle = [base for base, file in self._open.items() if not self._is_busy(base, file)]
-            for base in idle[:1]:
+            for base in idle[: len(self._open) - MAX_OPEN + 1]:
                 self._forget(base)
 
     def _is_busy(self, base: int, file: File) -> bool:

@@ -3,6 +3,8 @@
     0             first                    last                 segment_bytes
     | in the file | in the buffer alone    | blank              |                     _waiting = (first, last)
 
+While a write-out copies the bytes, their range is `_copying`, and later writes begin a new `_waiting`.
+
 An append copies bytes into memory of this process, so an append does not wait for the page cache. The file receives
 the bytes later, in large writes, and always before a sync. Views of a staged segment show the bytes of its buffer.
 When the log writes to the next segment and the file holds all bytes, the buffer returns to its pool.
@@ -86,8 +88,9 @@ class StagedFile:
         self._lock = threading.Lock()  # guards the four fields below
         self._buffer: Buffer | None = buffer
         self._waiting: tuple[int, int] | None = None
+        # The range that `write_out` is copying to the file. Not all bytes of the range are in the file yet.
+        self._copying: tuple[int, int] | None = None
         self._is_left = False
-        self._is_writing_out = False
 
     @property
     def size(self) -> int:
@@ -102,8 +105,8 @@ class StagedFile:
     @property
     def written_bytes(self) -> int:
         """All bytes of the segment before this offset are in the file."""
-        waiting = self._waiting
-        return waiting[0] if waiting else self.size
+        with self._lock:
+            return min((first for first, _ in filter(None, (self._waiting, self._copying))), default=self.size)
 
     def write(self, offset: int, *pieces: Writable) -> None:
         end = offset + sum(map(len, pieces))
@@ -140,12 +143,12 @@ class StagedFile:
         call at a time is allowed. After an error, the bytes that were not written are only in the buffer, until the
         file is closed."""
         with self._lock:
-            buffer, waiting, self._waiting = self._buffer, self._waiting, None
-            self._is_writing_out = True
-        if buffer is not None and waiting is not None:
-            self._copy(buffer.data, *waiting)
+            buffer, copying = self._buffer, self._waiting
+            self._copying, self._waiting = copying, None
+        if buffer is not None and copying is not None:
+            self._copy(buffer.data, *copying)
         with self._lock:
-            self._is_writing_out = False
+            self._copying = None
             self._let_go()
 
     def sync(self) -> None:
@@ -155,7 +158,7 @@ class StagedFile:
     def close(self) -> None:
         """Close the file. Bytes that are in the buffer and not in the file are lost."""
         with self._lock:
-            self._buffer = self._waiting = None
+            self._buffer = self._waiting = self._copying = None
         self._file.close()
 
     def _copy(self, data: memoryview, first: int, last: int) -> None:
@@ -166,5 +169,5 @@ class StagedFile:
         self._file.write(first, data[first : first + WORD])
 
     def _let_go(self) -> None:
-        if self._is_left and self._waiting is None and not self._is_writing_out:
+        if self._is_left and self._waiting is None and self._copying is None:
             self._buffer = None

@@ -30,6 +30,8 @@ class SnapshotFile:
         self._next_path = path.with_name(path.name + ".next")
         self._is_resetting = disk.exists(self._next_path)
         self._snapshot = self._read(self._next_path if self._is_resetting else path)
+        # The snapshot that `replace` has renamed to the snapshot file. The new name may not be durable yet.
+        self._renamed: Snapshot | None = None
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -45,11 +47,14 @@ class SnapshotFile:
     def replace(self, snapshot: Snapshot, kept: Path) -> None:
         """Durably begin the log after `snapshot`, whose entry the log holds. The file `kept` holds this snapshot. It is
         made durable and renamed to the snapshot file, so `replace` works on a full disk. A power loss during the call
-        may undo the rename and lose the file `kept`; then the log begins where it began before."""
+        may undo the rename and lose the file `kept`; then the log begins where it began before. After an error, the
+        caller may repeat the call with the same `snapshot` object."""
         assert not self._is_resetting
         assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
-        sync_file(self._disk, kept)
-        self._disk.rename(kept, self._path)
+        if self._renamed is not snapshot:
+            sync_file(self._disk, kept)
+            self._disk.rename(kept, self._path)
+            self._renamed = snapshot
         self._disk.sync_directory(self._path.parent)
         self._disk.sync_directory(kept.parent)
         self._snapshot = snapshot

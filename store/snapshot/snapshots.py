@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 from store.disk.disk import Disk, read_file, replace_file, sync_file
@@ -138,9 +139,11 @@ class Snapshots:
 
     def begin_behind(self, snapshot: Snapshot) -> None:
         """Durably make the candidate `snapshot` the log start; call `CommitLog.drop_before` next. `begin_behind`
-        needs no disk space, because removing old entries must work on a full disk."""
+        needs no disk space, because removing old entries must work on a full disk. After an error, the caller may
+        repeat the call with the same `snapshot` object."""
         self._file.replace(snapshot, self._path(snapshot.index))
-        self._forget_up_to(snapshot.index)
+        with suppress(StoreError):  # old candidates harm nothing, and the next call removes them
+            self._forget_up_to(snapshot.index)
 
     def begin_reset(self, snapshot: Snapshot) -> None:
         """Durably mark the old log as invalid, so that a new, empty log begins after `snapshot`. Call

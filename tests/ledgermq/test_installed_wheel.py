@@ -16,6 +16,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from ledger.version import VERSION
 from ledgermq._neighbours import NEIGHBOURS
+from tests.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.real
 
@@ -178,11 +179,16 @@ def test_a_node_of_dev_start_names_the_hidden_package(complete: Installation, tm
     """A node started by `ledgermq dev start` also names a hidden package. `python -m` looks first in the node's working
     directory, which is the node's own folder.
     """
+    dev, data = (str(complete.script), "dev"), ("--data", str(tmp_path / "cluster"))
+    assert (
+        run(*dev, "start", *data, "--nodes", "1", "--base-port", str(free_base_port(1)), folder=tmp_path).returncode
+        == 0
+    )
+    assert run(*dev, "stop", *data, folder=tmp_path).returncode == 0
     hiding = tmp_path / "cluster/node-1/store"
-    hiding.mkdir(parents=True)
+    hiding.mkdir()
     (hiding / "__init__.py").write_text("")
-    start = (str(complete.script), "dev", "start", "--data", str(tmp_path / "cluster"), "--nodes", "1")
-    finished = run(*start, folder=tmp_path)
+    finished = run(*dev, "start", *data, folder=tmp_path)
     assert finished.returncode == 1
     assert f"Error: {sentence(complete, 'store', hiding)}" in finished.stderr
     assert "Traceback" not in finished.stderr

@@ -20,10 +20,13 @@ from store import (
     EntryKind,
     ForkedError,
     Header,
+    LogDamagedError,
     LogSettings,
     MemoryDisk,
     NoSpaceError,
+    OutOfFilesError,
     Readable,
+    StoreError,
 )
 from tests.raft.driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
@@ -392,6 +395,31 @@ def test_a_failed_flush_ends_writing_for_good() -> None:
     assert cluster.elect() is not leader
 
 
+@pytest.mark.parametrize("later", [OutOfFilesError(Path("/log")), LogDamagedError(Path("/log"), 0, "a flipped bit")])
+def test_a_failure_that_needs_a_restart_is_not_replaced_by_a_later_one(later: StoreError) -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    failure = DiskFailedError(Path("/log"), "input/output error")
+    leader.driver.fail(failure)
+    leader.driver.fail(later)
+    leader.driver.repaired(later)
+    cluster.tick(TRY_AGAIN_TICKS + 10)
+    assert leader.driver.failure is failure
+    assert not leader.driver.leads
+
+
+def test_a_failure_that_needs_a_restart_replaces_damage_that_is_being_repaired() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    damage, failure = LogDamagedError(Path("/log"), 0, "a flipped bit"), DiskFailedError(Path("/log"), "EIO")
+    leader.driver.fail(damage)
+    assert not leader.driver.needs_restart
+    leader.driver.fail(failure)
+    leader.driver.repaired(damage)
+    assert leader.driver.failure is failure
+    assert leader.driver.needs_restart
+
+
 def range_on_its_way() -> tuple[Member, Append, bytearray]:
     """Return a follower, and the next range for it, which has not arrived."""
     cluster = DriverCluster(3)
@@ -412,6 +440,32 @@ def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
     with pytest.raises(CorruptRangeError):
         follower.driver.receive_append(append, bytes(entries))
     assert follower.log.last_index == last
+
+
+def test_a_range_that_comes_again_while_too_many_files_are_open_is_dropped() -> None:
+    follower, append, entries = range_on_its_way()
+    follower.driver.receive_append(append, bytes(entries))
+    last = follower.log.last_index
+    assert append.prev_index < last, "the header of the entry before the range is read from the log"
+    follower.disk.fail("view", OutOfFilesError(Path("/log")), times=1)
+    follower.driver.receive_append(append, bytes(entries))
+    failures = [follower.driver.failure]
+    for _ in range(TRY_AGAIN_TICKS):
+        follower.driver.tick()
+    failures.append(follower.driver.failure)
+    assert [type(failure) for failure in failures] == [OutOfFilesError, type(None)]
+    assert follower.log.last_index == last
+
+
+def test_a_range_that_comes_again_behind_a_damaged_entry_is_dropped() -> None:
+    follower, append, entries = range_on_its_way()
+    follower.driver.receive_append(append, bytes(entries))
+    follower.log.reading.mark_damaged(range(append.prev_index, append.prev_index + 1))
+    follower.driver.receive_append(append, bytes(entries))
+    assert follower.driver.failure is None, "scrub repair reports the damage itself"
+    follower.log.reading.mark_whole()
+    follower.driver.receive_append(append, bytes(entries))
+    assert follower.log.last_index == append.prev_index + 1
 
 
 def test_a_range_that_forks_twice_at_the_same_place_proves_a_divergence() -> None:

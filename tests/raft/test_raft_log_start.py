@@ -10,9 +10,10 @@ from raft import log_start
 from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
+from raft.driver import TRY_AGAIN_TICKS
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import SnapshotPiece
-from store import DiskFailedError, EntryKind, NoSpaceError, Snapshot
+from store import DiskFailedError, EntryKind, NoSpaceError, OutOfFilesError, Snapshot
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
@@ -150,6 +151,55 @@ def test_a_snapshot_that_does_not_fit_on_the_disk_does_not_hold_up_the_log_start
     assert (follower.driver.failure, follower.driver.applied) == (None, leader.driver.applied)
     assert follower.log.first_index == leader.log.first_index == kept[-1] + 1
     assert "is not kept, so the log of this node cannot begin there" in caplog.text
+    agree(cluster, 1, 2, 3)
+
+
+def test_a_move_of_the_log_start_that_the_state_machine_could_not_finish_is_finished_later() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    log_starts, failures = follower.machine.log_starts, [OutOfFilesError(Path("/queue"))]
+
+    def fail_once(snapshot: Snapshot) -> None:
+        if failures:
+            raise failures.pop()
+        log_starts(snapshot)
+
+    follower.machine.log_starts = fail_once  # type: ignore[method-assign]
+    index = move(cluster, leader)
+    found = [follower.driver.failure]
+    cluster.tick(TRY_AGAIN_TICKS + 5)
+    found.append(follower.driver.failure)
+    assert [type(failure) for failure in found] == [OutOfFilesError, type(None)]
+    assert (follower.machine.starts, follower.files.tidied) == ([index], 1)
+    propose(cluster, cluster.elect(), b"after")
+    cluster.tick(2)
+    agree(cluster, 1, 2, 3)
+
+
+@pytest.mark.parametrize("operation", ["open", "read", "sync", "rename", "sync_directory", "list", "unlink"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_move_of_the_log_start_that_the_disk_refused_at_any_step_is_finished_later(
+    operation: str, after: int
+) -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    log_start, size = follower.driver.log_start, leader.log.start
+    follower.disk.fail(operation, OutOfFilesError(Path("/")), after=after, times=1)
+    index = move(cluster, leader)
+    follower.disk.heal()
+    cluster.tick(TRY_AGAIN_TICKS + 5)
+    assert log_start is not None
+    assert log_start.snapshot is not None
+    assert log_start.snapshot.index + 1 == follower.log.first_index == index + 1
+    assert (follower.machine.starts, follower.driver.failure) == ([index], None)
+    assert log_start.dropped_bytes == leader.log.start - size
+    again = cluster.restart(follower.node)
+    cluster.tick(8)
+    assert again.log.first_index == index + 1
     agree(cluster, 1, 2, 3)
 
 

@@ -15,7 +15,6 @@ The chaos run causes some faults by changing the files of a node.
 
 from __future__ import annotations
 
-import json
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from chaos.live.hosts.disk_image import DiskImage
 from chaos.live.hosts.environment import EnvironmentSetup
 from chaos.live.hosts.node_security import CLUSTER, NodeSecurity
 from chaos.live.hosts.node_security import NAME as SECURITY
+from cluster.local.toml_text import toml_text
 
 PORT = 9871
 HTTP_PORT = 9872
@@ -141,5 +141,5 @@ class NodesOfFiles(ABC):
     def _toml(self, node: int, *, join: bool) -> str:
         settings = {"node": node, "cluster": CLUSTER, **self._settings(node), "join": join, **self.setup.settings}
         peers = [] if join else [*range(1, self.setup.nodes + 1)]
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+        lines = [f"{key} = {toml_text(value)}" for key, value in settings.items()]
         return "\n".join([*lines, "[peers]", *(f'{peer} = "{self.address(peer)}"' for peer in peers)]) + "\n"

@@ -29,8 +29,9 @@ from chaos.sim.reach import reach_table
 from chaos.sim.reach.counts import due
 from chaos.sim.reach.places import PLACES
 from chaos.sim.scale.options import SCALE, SCENARIOS, ScaleOptions
-from cluster.cli.options import renamed_option
+from cluster.cli.options import FiniteRange, renamed_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.cli.verdict import gives_verdict
 
 # The largest cluster of the worlds whose seeds draw faults.
 MOST_DRAWN = 9
@@ -88,7 +89,7 @@ class _ScenariosType(click.ParamType[tuple[str, ...]]):
     "--seeds", type=_SeedsType(), default="1..100", show_default=True, help="Seeds to run: 7, 1..1000 or 1..50,77."
 )
 @click.option(
-    "--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated minutes of each seed."
+    "--minutes", type=FiniteRange(0.1), default=5.0, show_default=True, help="Simulated minutes of each seed."
 )
 @click.option(
     "--nodes",
@@ -143,6 +144,7 @@ class _ScenariosType(click.ParamType[tuple[str, ...]]):
 @click.option("--reach", is_flag=True, help="Print how often each place of the code was reached, and in which seeds.")
 @click.option("--accept-loss", is_flag=True, help="Let a majority lose power under `async`, and count lost messages.")
 @click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that still fails.")
+@gives_verdict
 def sim(
     seeds: Seeds,
     minutes: float,

@@ -19,6 +19,7 @@ from cluster.cli.metrics_file import metrics_file_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
 from cluster.cli.output import data_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
+from cluster.cli.verdict import gives_verdict
 from ledger.backup.catalogue import backups_in, load_manifest, manifests_in, newest_backup
 from ledger.backup.catalogue import prune as prune_backups
 from ledger.backup.check import flaws_of
@@ -153,6 +154,7 @@ def list_backups(target: str, key_file: Path | None, output: str) -> None:
 @click.option("--quick", is_flag=True, help="Do not replay the logs: faster, and enough to find damage of the target.")
 @key_file_option
 @format_option
+@gives_verdict
 def check(target: str, name: str | None, quick: bool, key_file: Path | None, output: str) -> int:
     """Check a backup without restoring it: each object, each entry, and that the entries follow each other. Then replay
     the logs, as `ledgermq validate` does.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+
+from cluster.local.toml_text import toml_text
 
 _HTTP_OFFSET = 1
 
@@ -16,13 +17,13 @@ def settings_text(node: int, cluster: str, nodes: Mapping[int, str], directory: 
         f"# Settings of node {node} of the restored cluster. Copy them with its data directory to its machine,",
         "# and add what the old cluster had: tls_*, authentication, secrets_key_file, retention_* and others.",
         f"node = {node}",
-        f"cluster = {json.dumps(cluster)}",
-        f"data = {json.dumps(str(directory / f'node-{node}'))}",
-        f"listen = {json.dumps(nodes[node])}",
-        f"http = {json.dumps(f'{host}:{int(port) + _HTTP_OFFSET}')}",
-        f"cluster_secret_file = {json.dumps(str(directory / 'cluster.secret'))}",
+        f"cluster = {toml_text(cluster)}",
+        f"data = {toml_text(str(directory / f'node-{node}'))}",
+        f"listen = {toml_text(nodes[node])}",
+        f"http = {toml_text(f'{host}:{int(port) + _HTTP_OFFSET}')}",
+        f"cluster_secret_file = {toml_text(str(directory / 'cluster.secret'))}",
         "",
         "[peers]",
-        *(f"{each} = {json.dumps(address)}" for each, address in sorted(nodes.items())),
+        *(f"{each} = {toml_text(address)}" for each, address in sorted(nodes.items())),
     ]
     return "\n".join(lines) + "\n"

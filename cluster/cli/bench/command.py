@@ -27,7 +27,7 @@ from cluster.cli.bench.options import (
 )
 from cluster.cli.bench.output import ProgressLine, print_figures, print_uses
 from cluster.cli.failure import CommandError
-from cluster.cli.options import bootstrap_option
+from cluster.cli.options import FiniteRange, bootstrap_option
 from cluster.cli.output import say
 from cluster.load.processes import run_loop
 from cluster.load.stamped_payloads import STAMP_BYTES, PayloadCheck, Verified
@@ -104,7 +104,7 @@ def produce(bootstrap: str, output: str, processes: int, verify: bool, queues: i
     help="Number of consumers, which share the queues.",
 )
 @count_option
-@click.option("--seconds", type=click.FloatRange(min=0.1), help="Stop after this many seconds.  [default: no limit]")
+@click.option("--seconds", type=FiniteRange(min=0.1), help="Stop after this many seconds.  [default: no limit]")
 @click.option("--verify", is_flag=True, help="Compare every message with what was sent. The measurement is slower.")
 @bootstrap_option
 @output_options
@@ -189,12 +189,10 @@ def e2e(bootstrap: str, output: str, shape: Any, queues: int | None, **given: An
 @bench.command()
 @click.option("--topic", default="bench-failover", show_default=True, help="Topic; created if missing, and kept.")
 @load_options(queues=1)
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=30, show_default=True, help="Duration in seconds.")
+@click.option("--seconds", type=FiniteRange(min=0.1), default=30, show_default=True, help="Duration in seconds.")
 @rate_option(1_000, "Messages per second.")
 @click.option("--transfer", is_flag=True, help="Transfer leadership repeatedly, instead of waiting for a failure.")
-@click.option(
-    "--every", type=click.FloatRange(min=0.5), default=5, show_default=True, help="Seconds between two transfers."
-)
+@click.option("--every", type=FiniteRange(min=0.5), default=5, show_default=True, help="Seconds between two transfers.")
 @bootstrap_option
 @output_options
 def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: int | None, **given: Any) -> int:
@@ -235,7 +233,7 @@ def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: 
 
 
 @bench.command()
-@click.option("--seconds", type=click.FloatRange(min=1), default=10, show_default=True, help="Duration in seconds.")
+@click.option("--seconds", type=FiniteRange(min=1), default=10, show_default=True, help="Duration in seconds.")
 @click.option(
     "--pid",
     "pids",

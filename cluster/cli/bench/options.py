@@ -9,6 +9,7 @@ import click
 
 from cluster.bench.producing import ProducerLoad
 from cluster.cli.cluster.log_start import Size
+from cluster.cli.options import FiniteRange
 from cluster.load.stamped_payloads import new_run
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -47,7 +48,7 @@ output_options = together(
 topic_option = click.option("--topic", default=TOPIC, show_default=True, help="Topic; created if missing, and kept.")
 seconds_option = click.option(
     "--seconds",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     help=f"Duration of the load, in seconds.  [default: {SECONDS:g}, without --count]",
 )
 count_option = click.option("--count", type=click.IntRange(min=1), help="Number of messages.  [default: no limit]")
@@ -55,9 +56,7 @@ count_option = click.option("--count", type=click.IntRange(min=1), help="Number 
 
 def rate_option(default: float | None, note: str) -> Callable[[Command], Command]:
     """Return the option --rate with this default (in messages per second) and this help text."""
-    return click.option(
-        "--rate", type=click.FloatRange(min=0.1), default=default, show_default=bool(default), help=note
-    )
+    return click.option("--rate", type=FiniteRange(min=0.1), default=default, show_default=bool(default), help=note)
 
 
 def load_options(queues: int) -> Callable[[Command], Command]:
@@ -91,7 +90,7 @@ def load_options(queues: int) -> Callable[[Command], Command]:
         ),
         click.option(
             "--linger-ms",
-            type=click.FloatRange(min=0),
+            type=FiniteRange(min=0),
             default=5,
             show_default=True,
             help="How long a batch waits for more messages, in ms.",
@@ -105,14 +104,14 @@ def load_options(queues: int) -> Callable[[Command], Command]:
         click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]"),
         click.option(
             "--warm-up",
-            type=click.FloatRange(min=0),
+            type=FiniteRange(min=0),
             default=1,
             show_default=True,
             help="Seconds of the same load before the measurement.",
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0.001),
+            type=FiniteRange(min=0.001),
             default=120,
             show_default=True,
             help="Seconds after which a message counts as not acknowledged.",

@@ -17,6 +17,7 @@ from cluster.cli.cluster.placement import PLACEMENT
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
+from cluster.cli.verdict import gives_verdict
 from cluster.health import ReplicaRow, has_wrong_clock, health_of, health_of_one, marks_of, rows_of
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
@@ -124,6 +125,7 @@ def info(bootstrap: str, output: str) -> None:
 @cluster.command()
 @bootstrap_option
 @format_option
+@gives_verdict
 def health(bootstrap: str, output: str) -> int:
     """Check that every shard has a leader, and that every replica is a leader, a follower or a learner, takes writes,
     has a right clock and is not suspect.

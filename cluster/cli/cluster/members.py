@@ -18,7 +18,7 @@ import click
 
 from cluster.address import check_address
 from cluster.cli.cluster.drain_progress import DrainProgress
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.placement_records import Placement
@@ -46,7 +46,7 @@ def timeout_option(default_s: float) -> Callable[[Command], Command]:
     return click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(0, min_open=True),
+        type=FiniteRange(0, min_open=True),
         default=default_s,
         show_default=True,
         help="Seconds to wait. After that the exit status is 1, and the change continues in the cluster.",
@@ -191,8 +191,7 @@ def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, b
 
     doubts = asyncio.run(work())
     if output == "json":
-        for doubt in doubts:
-            print_json(asdict(doubt))
+        print_json([asdict(doubt) for doubt in doubts])
     else:
         say("\n".join(_at_stake(doubt) for doubt in doubts))
     return 0 if all(doubt.accepted for doubt in doubts) else 1

@@ -45,6 +45,7 @@ from ledger.errors import LedgerError, PermissionDeniedError
 from ledger.v1 import inspection_pb2
 from ledger.validation.sources.access import HttpAccess
 from ledger.validation.sources.errors import SourceError
+from ledger.validation.sources.node_urls import http_url
 from ledger.version import VERSION
 
 T = TypeVar("T")
@@ -197,9 +198,8 @@ async def _ask_node(found: BundleFiles, admin: ConsoleAdmin, node: NodeStatus, b
         request = inspection_pb2.ListEntriesRequest(shard=shard, count=ENTRIES)
         if entries := await asked(f"entries of shard {shard}", "ListEntries", request):
             found.add_json(f"{folder}/shard-{shard}.json", MessageToDict(entries, preserving_proto_field_name=True))
-    if node.http_address:
-        scheme = "https" if security_of({}, bootstrap.split(",")).tls else "http"
-        url = f"{scheme}://{node.http_address}/metrics"
-        metrics = await found.answer(f"metrics of node {node.node}", asyncio.to_thread(HttpAccess().file, url))
+    if url := http_url(node, tls=security_of({}, bootstrap.split(",")).tls):
+        answer = asyncio.to_thread(HttpAccess().file, f"{url}/metrics")
+        metrics = await found.answer(f"metrics of node {node.node}", answer)
         if metrics is not None:
             found.files[f"{folder}/metrics.txt"] = metrics.decode(errors="replace")

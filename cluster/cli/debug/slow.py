@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
+from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.slow_request import CallingClient, NodeSlowRequests, SlowRequest
@@ -21,7 +21,7 @@ _SHOWN_MS = 0.1
 @click.option(
     "--threshold",
     "threshold_ms",
-    type=click.FloatRange(0),
+    type=FiniteRange(0),
     default=0.0,
     metavar="MS",
     help="Only requests that took at least this time, in ms.  [default: all that the nodes keep]",

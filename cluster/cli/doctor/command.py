@@ -14,12 +14,14 @@ from cluster.cli.doctor.findings import findings
 from cluster.cli.doctor.observation import Observation, observe
 from cluster.cli.options import bootstrap_option, format_option
 from cluster.cli.output import print_json, say
+from cluster.cli.verdict import gives_verdict
 from ledger.words import counted
 
 
 @click.command()
 @bootstrap_option
 @format_option
+@gives_verdict
 def doctor(bootstrap: str, output: str) -> int:
     """List what is wrong with the cluster, the most urgent first, each with the command that helps.
 

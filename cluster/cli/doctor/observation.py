@@ -21,6 +21,7 @@ from ledger.errors import LedgerError, UnavailableError, told_of
 from ledger.local_socket import is_socket
 from ledger.validation.sources.access import HttpAccess
 from ledger.validation.sources.errors import SourceError
+from ledger.validation.sources.node_urls import http_url
 
 T = TypeVar("T")
 
@@ -89,10 +90,10 @@ async def _ask(admin: AsyncAdmin, bootstrap: str, security: Security) -> Observa
 
 
 async def _figures(node: NodeStatus, security: Security) -> NodeFigures | None:
-    if not node.http_address:
+    url = http_url(node, tls=security.tls)
+    if not url:
         return None
-    url = f"{'https' if security.tls else 'http'}://{node.http_address}/metrics"
-    text = await asyncio.to_thread(HttpAccess().file, url)
+    text = await asyncio.to_thread(HttpAccess().file, f"{url}/metrics")
     return None if text is None else figures_of(text.decode(errors="replace"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from cluster.cli.local.containers import docker_cluster
-from cluster.cli.options import data_option, format_option, renamed_option
+from cluster.cli.options import FiniteRange, data_option, format_option, renamed_option
 from cluster.cli.output import note_console, print_json, print_table, say
 from cluster.cli.stopping import sigterm_stops
 from cluster.local.launcher import DEFAULT_NODES, Launcher, Tell, silent
@@ -105,7 +105,7 @@ def status(data: Path, docker: bool, output: str) -> None:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=60,
     show_default=True,
     help="Seconds to wait.",
@@ -128,7 +128,7 @@ def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=60,
     show_default=True,
     help="Seconds to wait.",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from cluster.cli.options import format_option
+from cluster.cli.verdict import gives_verdict
 
 if TYPE_CHECKING:
     from ledger.validation.sources.place import LogPlace
@@ -118,6 +119,7 @@ def dump(
     help="The node's directory for indexes (its setting `index_data`).  [default: the data directory]",
 )
 @format_option
+@gives_verdict
 def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
     """Check every byte of logs, and of the snapshots, indexes, vote files and clean marks that belong to the logs.
 
@@ -148,6 +150,7 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
 @log.command(short_help="Compare the logs of replicas.")
 @_paths
 @format_option
+@gives_verdict
 def diff(paths: Sequence[Path], output: str) -> int:
     """Compare the logs of every pair of replicas: print the first entry that differs, or which log is longer.
 

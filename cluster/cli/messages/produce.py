@@ -24,7 +24,7 @@ from cluster.cli.messages.json_line import message_of
 from cluster.cli.messages.line_reader import LineReader, Source
 from cluster.cli.messages.message_template import MessageTemplate, Template
 from cluster.cli.messages.produce_report import ProduceReport, progress
-from cluster.cli.options import Duration, MomentType, Separator, bootstrap_option, format_option
+from cluster.cli.options import Duration, FiniteRange, MomentType, Separator, bootstrap_option, format_option
 from cluster.cli.stopping import run_until_stopped
 from cluster.load.line_sender import Headers, Labels, LineMessage, LineOrigin, LineSender
 from cluster.load.line_splitter import LONGEST_LINE_BYTES
@@ -116,7 +116,7 @@ class Plan:
     type=click.IntRange(min=0),
     help="Send only so many messages.  [default: 1 with --template, otherwise all]",
 )
-@click.option("--rate", type=click.FloatRange(min=0.001), help="Messages a second.  [default: as fast as possible]")
+@click.option("--rate", type=FiniteRange(min=0.001), help="Messages a second.  [default: as fast as possible]")
 @click.option(
     "--delay",
     type=Duration(),
@@ -136,7 +136,7 @@ class Plan:
 @click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1),
     default=120,
     show_default=True,
     help="Seconds to wait for the acknowledgement of a message before the command fails.",

@@ -12,7 +12,7 @@ from cluster.cli.metrics_file import MetricsFile, metrics_file_option
 from cluster.cli.mirror.cluster_option import ClusterPlaceType
 from cluster.cli.mirror.copy_report import CopyReport
 from cluster.cli.mirror.mirror_metrics import metrics_written
-from cluster.cli.options import REQUEST_TIMEOUT_MS, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, format_option
 from cluster.cli.progress_line import progress_told
 from cluster.cli.stopping import run_until_stopped
 from ledger.mirror.cluster_access import ClusterAccess, ClusterPlace
@@ -69,9 +69,7 @@ _MB = 1_000_000
     help="If the source has removed messages that are not copied: end, or go on and count them.",
 )
 @click.option("--no-create", is_flag=True, help="Create no topics and no queues at the target.")
-@click.option(
-    "--rate-mb", type=click.FloatRange(min=0.001), help="Send at most so many MB a second.  [default: no limit]"
-)
+@click.option("--rate-mb", type=FiniteRange(min=0.001), help="Send at most so many MB a second.  [default: no limit]")
 @metrics_file_option
 @click.option("--once", is_flag=True, help="End when the target has what the source has now.")
 @format_option

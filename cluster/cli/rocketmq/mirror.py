@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from cluster.cli.failure import CommandError
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option
 from cluster.cli.output import say
 from cluster.cli.progress_line import progress_told
 from cluster.cli.rocketmq.mirror_report import MirrorReport
@@ -97,7 +97,7 @@ def rocketmq() -> None:
 @click.option("--create-topics", is_flag=True, help="Create topics that are missing, with as many queues as there.")
 @click.option(
     "--until-empty",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     metavar="SECONDS",
     help="End when the servers had no message for this time.  [default: copy until Ctrl-C]",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, checked_addresses, format_option
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.security.passwords import new_password
+from cluster.local.toml_text import toml_text
 from cluster.private_file import write_private
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.security import profile_file, profile_of, read_profiles
@@ -154,10 +154,10 @@ def _shown(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(content: dict[str, Any]) -> None:
-    lines = [f"default = {json.dumps(content['default'])}"] if "default" in content else []
+    lines = [f"default = {toml_text(content['default'])}"] if "default" in content else []
     for name, settings in sorted(content.get("profiles", {}).items()):
-        lines.append(f"\n[profiles.{json.dumps(name)}]")
-        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in sorted(settings.items())]
+        lines.append(f"\n[profiles.{toml_text(name)}]")
+        lines += [f"{key} = {toml_text(value)}" for key, value in sorted(settings.items())]
     path = profile_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

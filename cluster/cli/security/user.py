@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
+from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.question import ask
 from cluster.cli.security.passwords import new_password, new_password_option
@@ -96,7 +96,7 @@ def rotate(name: str, new_password_file: Path | None, certificate_only: bool, bo
     help="A right of the token, such as: subscribe topic:orders. Repeat it for more rights.",
 )
 @click.option(
-    "--hours", type=click.FloatRange(0, 720, min_open=True), default=8, show_default=True, help="Hours until it ends."
+    "--hours", type=FiniteRange(0, 720, min_open=True), default=8, show_default=True, help="Hours until it ends."
 )
 @bootstrap_option
 def token(rights: tuple[tuple[str, str], ...], hours: float, bootstrap: str) -> None:

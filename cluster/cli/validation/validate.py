@@ -7,6 +7,7 @@ if there is a violation, and 2 if the logs could not be checked.
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cluster.cli.failure import sentence
 from cluster.cli.options import format_option, security_options
-from cluster.cli.output import data_console, note_console, print_json, print_table
+from cluster.cli.output import data_console, note_console, print_json, print_table, printable
+from cluster.cli.verdict import ReaderLeftError
 
 if TYPE_CHECKING:
     from ledger.validation.report.report import ValidationReport
@@ -89,7 +91,10 @@ def validate(
             report = _judged(sources, histories, master, spark_conf, out, progress)
         if out is not None:
             for line in write_verdict(report, out):
-                note_console().print(f"note: {line}", soft_wrap=True, markup=False)
+                note_console().print(f"note: {printable(line)}", soft_wrap=True, markup=False)
+        _print(report, output)
+    except ReaderLeftError:
+        raise
     except Exception as error:  # Python would exit with status 1, which means a violation
         if told := sentence(error):
             raise CannotJudgeError(told) from error
@@ -97,10 +102,6 @@ def validate(
         raise CannotJudgeError(
             f"the validation failed by a bug of its own, so nothing is judged; please report it: {error!r}"
         ) from error
-    if output == "json":
-        print_json(report.fields())
-    else:
-        _print_report(report)
     return report.status
 
 
@@ -134,21 +135,32 @@ def _judged(
     return judge(sources, PlainEngine(progress.update), histories=histories, out=out, on_plan=progress.plan)
 
 
+def _print(report: ValidationReport, output: str) -> None:
+    try:
+        if output == "json":
+            print_json(report.fields())
+        else:
+            _print_report(report)
+        sys.stdout.flush()
+    except BrokenPipeError as error:  # the verdict is known, although nobody reads it
+        raise ReaderLeftError(report.status) from error
+
+
 def _print_report(report: ValidationReport) -> None:
     from ledger.validation.report.summary import COLUMNS, acknowledged_sentence, closing_lines, rows_of, shard_sentence
 
     console = data_console()
     for shard in report.shards:
-        console.print(shard_sentence(shard), style="bold", soft_wrap=True)
+        console.print(printable(shard_sentence(shard)), style="bold", soft_wrap=True)
         print_table(COLUMNS, rows_of(shard))
         for note in shard.notes:
-            console.print(f"note: {note}", style="dim", soft_wrap=True)
+            console.print(f"note: {printable(note)}", style="dim", soft_wrap=True)
         console.print()
     if report.acknowledged is not None:
-        console.print(acknowledged_sentence(report), soft_wrap=True)
+        console.print(printable(acknowledged_sentence(report)), soft_wrap=True)
     *lines, verdict = closing_lines(report)
     for line in lines:
-        console.print(line, style="red", soft_wrap=True)
+        console.print(printable(line), style="red", soft_wrap=True)
     console.print(verdict, style={0: "bold green", 1: "bold red", 2: "bold yellow"}[report.status], soft_wrap=True)
 
 

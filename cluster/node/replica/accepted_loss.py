@@ -23,7 +23,13 @@ ACCEPTED = "an operator accepted the loss of the entries that this replica may h
 
 async def accept_loss(replica: BrokerReplica, threads: DiskThreads) -> None:
     """Remove the suspect mark durably, then let the replica vote and count again. Raise RecoveryRefusedError, and keep
-    the mark, if the shard has a leader when the log is flushed."""
+    the mark, if the shard has a leader when the log is flushed, or if the disk has failed so that this node must
+    restart."""
+    if replica.driver.needs_restart:
+        raise RecoveryRefusedError(
+            f"node {replica.driver.raft.node} cannot flush the log, because its disk has failed: "
+            f"{replica.driver.failure} Then accept the loss again."
+        )
     raft, over = replica.driver.raft, asyncio.get_running_loop().create_future()
 
     def flushed() -> None:

@@ -173,6 +173,8 @@ class Checkpoints:
             *(mark.inside(TIMED) for mark in self._timed.write(draft.timed)),
         )
         self._snapshots.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
+        if draft.log_number != self._snapshots.log_number:
+            return  # a snapshot has replaced the log meanwhile, and the event loop wipes the indexes
         self._queues.remove(draft.dropped)
         self._timed.remove(draft.timed)
 

@@ -27,6 +27,8 @@ log = logging.getLogger("ledgermq.node.disk")
 # With more staged bytes than this, the buffers are written to the files at once, before the next interval.
 MOST_STAGED_BYTES = 4 << 20
 
+NOT_TIDIED = "segment files before the log start could not be removed, so they still use space; the node tries again"
+
 CAUGHT_UP = "this replica has caught up, so it is no suspect any more"
 
 
@@ -86,6 +88,7 @@ class DiskThreads:
         self._flush_began_ms = runtime.monotonic_ms()
         self._writing_out = False
         self._preparing = False
+        self._tidying = False
         self._told_full = False
         # The kinds of work beside the event loop whose last failure was logged as a warning.
         self._told_failed: set[str] = set()
@@ -146,7 +149,9 @@ class DiskThreads:
         self._on(self._vote_thread, self._forget_suspicion, forgotten)
 
     def tidy(self) -> None:
-        self._on(self._segment_thread, self._log.segments.remove_dropped, lambda: None)
+        if not self._tidying:
+            self._tidying = True
+            self._on(self._segment_thread, self._log.segments.remove_dropped, self._tidied, self._not_tidied)
 
     async def beside(self, work: Callable[[], object], when_failed: str) -> None:
         """Run `work` on the thread that prepares segments. `work` is optional work: the node works correctly even
@@ -200,10 +205,30 @@ class DiskThreads:
             self._waiting = [*served, *self._waiting]
         self._on_failure(failure)
 
+    def _tidied(self) -> None:
+        self._tidying = False
+        self._told_failed.discard(NOT_TIDIED)
+        if self._log.segments.has_dropped:  # the log start has moved again meanwhile
+            self.tidy()
+
+    def _not_tidied(self, failure: StoreError) -> None:
+        """Handle a failed removal of segment files. After a retriable failure, try again at each interval. After any
+        other failure, the next start removes the files."""
+        if not failure.retriable:
+            self._on_failure(failure)
+            return
+        self._tidying = False
+        if NOT_TIDIED not in self._told_failed:
+            self._told_failed.add(NOT_TIDIED)
+            log.warning("%s: %s", NOT_TIDIED, failure)
+
     async def _keep_up(self) -> None:
-        """Flush the log when the flush schedule says so, and prepare the next segment before the log needs it."""
+        """Flush the log when the flush schedule says so, and prepare the next segment before the log needs it. Remove
+        segment files that an earlier attempt could not remove."""
         while True:
             self._prepare_next()
+            if self._log.segments.has_dropped:
+                self.tidy()
             await asyncio.sleep(self._shared_wait_s(self._schedule.interval_ms / 1000))
             since_ms = self._monotonic_ms() - self._flush_began_ms
             due = self._log.segments.dirty and self._schedule.is_due(self._log.segments.dirty_bytes, since_ms)

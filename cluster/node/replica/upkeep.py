@@ -67,21 +67,25 @@ class ReplicaUpkeep:
 
     def save_last_checkpoint(self) -> None:
         """Write a checkpoint of the whole log, so that the next start does not read the log."""
-        draft = self._checkpoints.draft(self._replica)
-        if draft is not None:
-            try:
+        try:
+            draft = self._checkpoints.draft(self._replica)
+            if draft is not None:
                 self._checkpoints.write(draft, self._files.opened.log.sync)
-            except StoreError as failure:
-                log.error(
-                    "shard %d: the last checkpoint could not be written, so the next start reads more of the log: %s",
-                    self._number,
-                    failure,
-                )
+        except StoreError as failure:
+            log.error(
+                "shard %d: the last checkpoint could not be written, so the next start reads more of the log: %s",
+                self._number,
+                failure,
+            )
 
     async def _keep_checkpoints(self) -> None:
         while True:
             await asyncio.sleep(self._node.runtime.shared_wait_s(INTERVAL_S))
-            draft = self._checkpoints.draft(self._replica)
+            try:
+                draft = self._checkpoints.draft(self._replica)
+            except StoreError as failure:  # for example, too many files are open
+                log.warning("shard %d: %s: %s", self._number, NO_CHECKPOINT, failure)
+                continue
             if draft is not None:
                 work = partial(self._checkpoints.write, draft, self._files.opened.log.sync)
                 await self._threads.beside(work, NO_CHECKPOINT)

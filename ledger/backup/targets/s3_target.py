@@ -93,6 +93,7 @@ class S3Target:
         return sorted(found)
 
     def delete(self, name: str) -> None:
+        self._lock.check()
         with self._telling(name):
             self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 

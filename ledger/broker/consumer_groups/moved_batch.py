@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ledger.batch import Batch, encode
 from ledger.batch.cut import cut
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.codec import Codec
 from ledger.errors import InvalidArgumentError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import Topic
@@ -35,7 +36,8 @@ class MessageMove:
 
 
 def moved_batch(replica: BrokerReplica, wanted: MessageMove) -> bytes:
-    """Return a new batch that contains only this message and is addressed to the target queue."""
+    """Return a new batch that contains only this message and is addressed to the target queue. It is compressed as the
+    stored batch is: without compression, a message with a large key may not fit into an entry."""
     topic = replica.state.topics.require(wanted.topic_id, wanted.queue)
     message = _message(replica, wanted)
     there, queue = _target(replica, wanted)
@@ -57,6 +59,7 @@ def moved_batch(replica: BrokerReplica, wanted: MessageMove) -> bytes:
         tags=message.tags(),
         headers=[headers],
         look_up_keys=message.look_up_keys(),
+        codec=Codec(message.header.codec),
     )
 
 

@@ -164,8 +164,10 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        self._consumptions.require(request.shard).turns.check_has_no_members(request.consumer_group)
-        forgetting = self._consumptions.require(request.shard).claims.forget(request.consumer_group)
+        consumption = self._consumptions.require(request.shard)
+        consumption.turns.check_has_no_members(request.consumer_group)
+        forgetting = consumption.claims.forget(request.consumer_group)
+        consumption.turns.await_deletion(request.consumer_group, forgetting)
         response.queues = await asyncio.shield(forgetting)
 
     @answers(consumer_group_operations_pb2.ForgetRetriesResponse)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +107,8 @@ class LeaseTurns:
         self.filters = FilterParser(self._turns)
         # By consumer group: the queues whose windows have no room.
         self.full_windows: dict[str, int] = {}
+        # By consumer group: its deletions that are on their way. Never 0.
+        self._being_deleted = Counter[str]()
         # What this leader has done: entries, messages leased, and messages acknowledged.
         self.entries = self.leased = self.acknowledged = 0
 
@@ -139,10 +141,15 @@ class LeaseTurns:
             return
         group.remove(member)
         if not group.members:
-            del self._groups[member.consumer_group]
-            self.full_windows.pop(member.consumer_group, None)
-            self._keys = {key: known for key, known in self._keys.items() if key[0] != member.consumer_group}
-            self._matches.forget(member.consumer_group)
+            self._forget(member.consumer_group)
+
+    def _forget(self, consumer_group: str) -> None:
+        """Forget what this leader knows of a group without members."""
+        self._groups.pop(consumer_group, None)
+        self.full_windows.pop(consumer_group, None)
+        for key in [key for key in self._keys if key[0] == consumer_group]:
+            del self._keys[key]
+        self._matches.forget(consumer_group)
 
     def members(self, consumer_group: str) -> int:
         """Return the number of members with a stream to this shard's leader."""
@@ -159,6 +166,19 @@ class LeaseTurns:
             raise GroupNotEmptyError(
                 f"Consumer group {consumer_group!r} has members ({members}): stop its consumers first."
             )
+
+    def await_deletion(self, consumer_group: str, deletion: asyncio.Future[int]) -> None:
+        """Let the group neither change nor begin leases before its deletion ends: an entry behind the deletion would
+        bring the group back. Call it in the same turn of the event loop in which the deletion is proposed."""
+
+        def is_over(_: asyncio.Future[int]) -> None:
+            self._being_deleted[consumer_group] -= 1
+            if not self._being_deleted[consumer_group]:
+                del self._being_deleted[consumer_group]
+            self._news.set()
+
+        self._being_deleted[consumer_group] += 1
+        deletion.add_done_callback(is_over)
 
     def change(self, request: ChangeRequest) -> None:
         """Take changes that a member wants. The member gets one answer. Raises InvalidArgumentError, and LedgerError if
@@ -305,10 +325,7 @@ class LeaseTurns:
         """End the streams of all members, because this node does not lead any more."""
         self._term = 0
         self._stored.clear()
-        self._keys.clear()
-        self._matches.clear()
         self._dead_letters.clear()
-        self.full_windows.clear()
         self._requests.clear()
         self._count_changes(-self._waiting_changes)
         self._dismiss_all(self._replica.not_leading())
@@ -316,9 +333,12 @@ class LeaseTurns:
     def _dismiss(self, group: GroupMembers, error: LedgerError) -> None:
         for member in group.members:
             member.answer(Answer(0, error=error))
-        self._groups.pop(group.name, None)
+        self._forget(group.name)
 
     def _dismiss_all(self, error: LedgerError) -> None:
+        self._keys.clear()
+        self._matches.clear()
+        self.full_windows.clear()
         for group in list(self._groups.values()):
             self._dismiss(group, error)
 
@@ -344,12 +364,17 @@ class LeaseTurns:
 
     def _has_begun(self, mode: GroupMode, queue: TopicQueueId) -> bool:
         """Return True if the group has begun in the queue. A group that was deleted and created again has not, and
-        must begin at the start offset of its members, not with a change of a lease that it had before."""
+        must begin at the start offset of its members, not with a change of a lease that it had before. Nor has a group
+        whose deletion is on its way."""
+        if mode.consumer_group in self._being_deleted:
+            return False
         group = self._replica.state.shared.leases.get(mode.consumer_group)
         return group is not None and group.created == mode.created and queue in group.windows
 
     def _receives(self, group: GroupMembers, now_ms: int) -> GroupReceives | None:
         """Return the receives of a group, or None if it has none. A group that was deleted loses its members."""
+        if group.name in self._being_deleted:
+            return None
         mode = next(iter(group.members)).mode
         if mode is None:
             self._dismiss(group, ConsumerFencedError(f"Consumer group {group.name!r} was deleted."))

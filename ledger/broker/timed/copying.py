@@ -19,7 +19,6 @@ from ledger.broker.produce.proposals import Committed
 from ledger.broker.timed.applied_timed import cursor_of
 from ledger.broker.timed.turn import MOST_MESSAGES, timed_queue, waiting_of
 from ledger.broker.timed.waiting_batches import TargetMessages, WaitingBatches, first_that_fit, fitting_batches
-from ledger.codec import Codec
 from ledger.errors import BusyError, InvalidArgumentError, StorageFailedError
 from ledger.state.commands import SettleTimed
 from store import TimedKey
@@ -118,5 +117,5 @@ def _copying_batch(topic_id: int, queue: int, target: TargetMessages, first_sequ
         first_sequence=first_sequence,
         target_topic_id=target.topic_id,
         target_queue=target.queue,
-        codec=Codec(target.messages.batches[0].header.codec),
+        codec=target.codec,
     )

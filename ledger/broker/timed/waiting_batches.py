@@ -54,6 +54,11 @@ class TargetMessages:
     def identities(self) -> list[int]:
         return list(map(int, self.messages.identities))
 
+    @property
+    def codec(self) -> Codec:
+        """The codec of the batch that has the first message. So a message by itself is compressed as it was sent."""
+        return Codec(self.messages.batches[int(self.messages.sources[0])].header.codec)
+
     def alone(self) -> Iterator[TargetMessages]:
         """Yield each of the messages by itself."""
         return (self._part(at, at + 1) for at in range(len(self.messages)))
@@ -77,7 +82,7 @@ class TargetMessages:
             topic_id=self.topic_id,
             queue=self.queue,
             first_sequence=first_sequence,
-            codec=Codec(self.messages.batches[0].header.codec),
+            codec=self.codec,
         )
 
 

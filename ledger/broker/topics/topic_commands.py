@@ -14,7 +14,6 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.topics.placement import place_queues, place_shard
 from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, UnknownTopicError
 from ledger.state import DeletedTopic, Topic
-from ledger.state.command_encoding import encode_command
 from ledger.state.commands import AddShard, AlterTopic, CreateTopic, DeleteTopic, OpenTopic, TopicOpened
 from ledger.topics import MAX_QUEUES, TopicType, validate_queue_count, validate_topic_name, validate_topic_type
 
@@ -93,9 +92,7 @@ async def alter_topic(
 def delete_topic(replica: BrokerReplica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
     """Remove a topic from the replica's shard. The result of the returned future is None if the shard does not have
     the topic. After the entry of this command, the log contains no batch of the topic."""
-    deletion = DeleteTopic(topic_id)
-    replica.check_leads(len(encode_command(deletion))).admit_deletion(topic_id)
-    return replica.propose_command(deletion)
+    return replica.delete_topic(DeleteTopic(topic_id))
 
 
 def topic_opened(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:

@@ -24,6 +24,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.produce.transaction_admission import is_open
 from ledger.broker.transactions.halves import carried_out, dead_letters
 from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction, OtherShards
 from ledger.errors import (
@@ -39,7 +40,7 @@ from ledger.state.command_checks import MAX_HALF_ITEMS
 from ledger.state.commands import ConfirmHalves, RollBackHalves, SettledHalf
 from ledger.state.transaction_table import HERE
 from ledger.topics import TOPICS_SHARD
-from ledger.transactions import TransactionOutcome
+from ledger.transactions import OUTCOME_MS, TransactionOutcome
 from store import StoreError
 
 log = logging.getLogger("ledgermq.broker.transactions")
@@ -53,6 +54,8 @@ ASK_AFTER_S = 6.0
 LOOK_S = 1.0
 # When a half batch that could not be settled is tried again.
 TRY_AGAIN_S = 5.0
+# For so long before an outcome is forgotten, it is not relied on any more: entries on their way may be dated later.
+OUTCOME_MARGIN_MS = 60_000
 # The half batches that are settled at once.
 _AT_ONCE = 256
 
@@ -173,6 +176,11 @@ class HalfSettling:
         half = self._waiting(number)
         if half is None:
             return False
+        projected = replica.check_leads(0)
+        if decides and not is_open(replica.state, projected, number):
+            return False  # a commit of several half batches is being carried out
+        if projected.is_being_deleted(half.topic_id):
+            return False  # the deletion settles the half batch
         topic = replica.state.topics.named(dead_letter_topic(half.group))
         if topic is None or replica.shard not in topic.shards:
             await self._others.prepare_transactions(half.group)
@@ -202,7 +210,9 @@ class HalfSettling:
 
     def _orphans(self) -> tuple[list[int], list[int]]:
         """Return the half batches of transactions of this shard that are neither open nor named by a commit: those
-        that shall be rolled back, and those that shall get into the dead letters."""
+        that shall be rolled back, and those that shall get into the dead letters. If replicas will soon forget that a
+        transaction went to the dead letters, its half batches wait until they have forgotten it: a replica that has
+        forgotten it cannot apply the dead letters."""
         table = self._replica.state.transactions
         dead: list[int] = []
         orphans: list[int] = []
@@ -213,7 +223,10 @@ class HalfSettling:
             if table.names(half.transaction, HalfName(HERE, number)):
                 continue
             ended = table.outcomes.get(half.transaction)
-            (dead if ended is not None and ended.outcome is TransactionOutcome.DEAD_LETTERS else orphans).append(number)
+            if ended is None or ended.outcome is not TransactionOutcome.DEAD_LETTERS:
+                orphans.append(number)
+            elif ended.at_ms + OUTCOME_MS > self._replica.driver.now_ms() + OUTCOME_MARGIN_MS:
+                dead.append(number)
         return orphans, dead
 
     async def _bury_joined(self, number: int) -> None:

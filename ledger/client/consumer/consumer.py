@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar, cast
@@ -48,6 +49,14 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 MAX_WAIT_MS = 60_000
 
 
+@dataclass(frozen=True, slots=True)
+class _UnseenTopic:
+    """The cursors of a topic that the client does not see now, by queue. No fetcher fetches for them."""
+
+    topic_id: int
+    cursors: dict[int, Cursor]
+
+
 class AsyncConsumer(AsyncLifetime, Generic[Received]):
     """An asyncio client that reads the queues of topics; it reads the messages of each queue in order. Consumers of one
     event loop with equal settings of their connections share connections.
@@ -55,7 +64,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
     The consumer finds new queues of its topics within 30 s, and reads them from their first message. The consumer also
     finds a topic that was deleted and created again, and reads the new topic from its first message. Unread messages
     of a deleted topic are lost. If all topics are deleted, reading raises UnknownTopicError until one of the topics
-    exists again.
+    exists again. If the user loses the right to see a topic and gets it back, the consumer goes on where it was.
 
         bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
         start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
@@ -140,6 +149,9 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         # Closes the consumer, also if the caller of `stop` is cancelled.
         self._ending: asyncio.Task[None] | None = None
         self._topics: dict[str, RoutedTopic] = {}
+        # The topics that this client does not see now, by name: they were deleted, or the user lost a right to them. If
+        # the user gets back the right, the topic has the same id, and its queues go on where they were.
+        self._unseen: dict[str, _UnseenTopic] = {}
         self._current: Cursor | None = None
 
     async def start(self) -> None:
@@ -367,22 +379,37 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         return cursor, topic.shards[queue]
 
     def _topic_changed(self, name: str) -> None:
-        """Begin to read the new queues of the topic. If the topic was deleted, or deleted and created again, first
-        drop the cursors of its old queues."""
+        """Begin to read the new queues of the topic. If the topic was deleted, or deleted and created again, or if this
+        user does not see the topic any more, first remove the cursors of its old queues."""
         if name not in self._names:
             return
         known, topic = self._topics.get(name), self._client.routes.table.topics.get(name)
         if known is not None and (topic is None or topic.topic_id != known.topic_id):
-            log.warning("topic %s was deleted: its unread messages are lost", name)
-            self._readers.remove(name)
+            log.warning(
+                "topic %s is not there any more: it was deleted, and its unread messages are lost; or this user has "
+                "lost the right to subscribe to it",
+                name,
+            )
+            self._unseen[name] = _UnseenTopic(known.topic_id, self._readers.remove(name))
             del self._topics[name]
             known, self._current = None, None
         if topic is not None:
             self._topics[name] = topic
             new = range(0 if known is None else len(known.shards), len(topic.shards))
             wanted = new if self._only_queues is None else [queue for queue in self._only_queues if queue in new]
-            self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
+            unseen = self._unseen.pop(name, None)
+            before = unseen.cursors if unseen is not None and unseen.topic_id == topic.topic_id else {}
+            self._readers.add(self._cursor_after(topic, queue, before.get(queue)) for queue in wanted)
         self._news.set()
+
+    def _cursor_after(self, topic: RoutedTopic, queue: int, before: Cursor | None) -> tuple[Cursor, int]:
+        """Return a new cursor of the queue, and its shard. `before` is the cursor that read this queue until the topic
+        was not seen any more; None: the queue is new, and is read from its first message."""
+        if before is None:
+            return self._cursor_at(topic, queue, 0)
+        cursor, shard = self._cursor_at(topic, queue, before.position)
+        cursor.paused, cursor.skipped = before.paused, before.skipped
+        return cursor, shard
 
     def _queues_of(self, topic: RoutedTopic) -> list[int]:
         everything = range(len(topic.shards))

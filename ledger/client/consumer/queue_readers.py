@@ -55,10 +55,15 @@ class QueueReaders:
         for shard, new in by_shard.items():
             self._fetchers.add(shard, new)
 
-    def remove(self, topic: str) -> None:
-        """Remove all queues of the topic, and drop their messages that were fetched and not handed out."""
+    def remove(self, topic: str) -> dict[int, Cursor]:
+        """Remove all queues of the topic, and drop their messages that were fetched and not handed out. Return the
+        removed cursors by queue."""
+        removed = {}
         for place in [place for place in self._cursors if place.topic == topic]:
-            self._fetchers.remove(self._shards.pop(place), self._cursors.pop(place))
+            cursor = removed[place.queue] = self._cursors.pop(place)
+            self._fetchers.remove(self._shards.pop(place), cursor)
+            cursor.seek(cursor.position)
+        return removed
 
     def seek(self, place: TopicQueue, offset: int) -> None:
         self._cursors[place].seek(offset)

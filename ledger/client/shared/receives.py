@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, cast
 
 from ledger.client.records import Received
@@ -13,6 +14,7 @@ from ledger.client.shared.group_links import GroupLinks
 from ledger.client.shared.shard_link import Ask, ShardLink
 from ledger.client.shared.shared_message import (
     ACKNOWLEDGE,
+    MessageLease,
     SharedMessage,
     changes_of,
     leased_messages,
@@ -25,6 +27,8 @@ log = logging.getLogger("ledgermq.client.shared_consumer")
 
 # How much later than its time a shard may answer before the others do not wait for it.
 _LATE_S = 1.0
+# Messages whose acknowledgement has no answer. More of them are handed out again after their leases.
+_MAX_UNANSWERED = 1_000
 
 
 class SharedReceives(Generic[Received]):
@@ -50,6 +54,9 @@ class SharedReceives(Generic[Received]):
         self._next_link = 0
         # Messages that arrived for a receive that wanted no more. The next receive gets them.
         self.surplus: deque[SharedMessage[bytes]] = deque()
+        # Messages whose acknowledgement went with a request for messages that has ended without an answer to it. The
+        # consumer acknowledges them once more when it stops. Oldest first.
+        self._unanswered: dict[MessageLease, SharedMessage[Any]] = {}
         # Requests that are under way, with their tasks.
         self._asks: dict[asyncio.Task[None], Ask] = {}
         self._is_over = False
@@ -60,6 +67,7 @@ class SharedReceives(Generic[Received]):
         """Ask the shards for messages, and put them into the surplus. The first shard is asked alone, and without a
         wait; if it has none, all are asked. The messages of `finished` are acknowledged. Raises LedgerError."""
         links = await self._links.current()
+        self.settle(finished)
         riding: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
         for message in finished:
             riding[message.lease.shard].append(message)
@@ -114,6 +122,16 @@ class SharedReceives(Generic[Received]):
                 break
         return taken
 
+    def settle(self, messages: Iterable[SharedMessage[Any]]) -> None:
+        """Forget acknowledgements without an answer, because these messages are acknowledged or given up again."""
+        for message in messages:
+            self._unanswered.pop(message.lease, None)
+
+    @property
+    def unanswered(self) -> list[SharedMessage[Any]]:
+        """The messages whose acknowledgement went with a request for messages, and has no answer."""
+        return list(self._unanswered.values())
+
     def end(self) -> None:
         """Take back all requests. What they bring nevertheless goes into the surplus."""
         self._is_over = True
@@ -154,7 +172,7 @@ class SharedReceives(Generic[Received]):
                 ask.cancel()
             task = asyncio.create_task(self._one(link, ask, wanted, finished), name="receive of a shared consumer")
             self._asks[task] = ask
-            task.add_done_callback(self._ended)
+            task.add_done_callback(partial(self._ended, finished))
             tasks.append(task)
         return tasks
 
@@ -163,10 +181,19 @@ class SharedReceives(Generic[Received]):
             if (ask := self._asks.get(task)) is not None:
                 ask.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._asks.pop(task, None)
+    def _ended(self, finished: Sequence[SharedMessage[Any]], task: asyncio.Task[None]) -> None:
+        unanswered = [] if self._asks.pop(task).is_settled else finished
+        self._unanswered.update((message.lease, message) for message in unanswered)
+        while len(self._unanswered) > _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("a receive of a shared group failed: %s", error)
+            if unanswered:
+                log.warning(
+                    "acknowledgements of %d messages have no answer; they are sent again when the consumer stops: %s",
+                    len(unanswered),
+                    error,
+                )
 
     async def _first_messages(
         self, tasks: Sequence[asyncio.Task[None]], most_s: float | None, *, all_of_them: bool = False

@@ -42,6 +42,8 @@ class Ask:
 
     def __init__(self) -> None:
         self.is_cancelled = False
+        # True: the changes that ride on the request are answered, or there are none.
+        self.is_settled = False
         self.stream: ShareStream | None = None
         self.number = 0
 
@@ -108,8 +110,10 @@ class ShardLink:
     async def receive(
         self, ask: Ask, wanted: consumer_group_pb2.Receive, changes: Sequence[consumer_group_pb2.WantedChange] = ()
     ) -> ReceivedBatches:
-        """Wait for messages. `changes` ride on the request. Raises LedgerError."""
+        """Wait for messages. `changes` ride on the request, and `ask.is_settled` says whether they are answered. Raises
+        LedgerError."""
         attempts = 0
+        ask.is_settled = not changes
         loop = asyncio.get_running_loop()
 
         async def attempt(deadline: float) -> ReceivedBatches:
@@ -129,6 +133,7 @@ class ShardLink:
                 stream.cancel(ask.number)
             if changed is not None:
                 await self._answer(stream, changed, 0.0, deadline)
+                ask.is_settled = True
             answer = await self._answer(stream, received, wanted.max_wait_ms / 1000, deadline)
             return ReceivedBatches(answer.batches, received_end_s(answer, wanted.lease_ms, asked_s, loop.time()))
 

@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 
 from ledger.client.connection.channels import NodeStub
-from ledger.client.connection.stream_end import end_of_stream
-from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, from_wire
+from ledger.client.connection.stream_end import end_of_stream, unproven
+from ledger.errors import AuthenticationError, InvalidArgumentError, LedgerError, UnavailableError, from_wire
 from ledger.v1 import consumer_group_pb2
 
 # How long a node may take to open a stream.
@@ -106,7 +106,10 @@ class ShareStream:
                 self.breaks(await end_of_stream(self.address, self._call))
                 return
             if response.HasField("error"):
-                self.breaks(from_wire(response.error))
+                error = from_wire(response.error)
+                if isinstance(error, AuthenticationError):  # for example the user has a new password
+                    error = unproven(self.address, self._call, error.message)
+                self.breaks(error)
                 return
             if not self.opened.done():
                 if self._has_filter and not response.filters:

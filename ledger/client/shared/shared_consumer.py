@@ -12,7 +12,6 @@ letters. Every change is an entry of the log, so it survives a failover.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import logging
 import os
@@ -50,7 +49,6 @@ from ledger.client.shared.shared_message import (
     EXTEND,
     GIVE_BACK,
     PUT_OFF,
-    MessageLease,
     SentChange,
     SharedMessage,
 )
@@ -270,20 +268,25 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         await asyncio.gather(*calls, return_exceptions=True)
         if self._keeping is not None:
             self._keeping.cancel()
-        await self._give_back()  # what arrived or was finished meanwhile
         await self._receives.close()
+        await self._give_back()  # what arrived or was finished meanwhile
         await self._links.close()
         await self._client.close()
 
     async def _give_back(self) -> None:
         """Give back the messages that were not handed out, and acknowledge those that the iteration has finished."""
-        finished, self._finished = self._finished, []
+        finished = {message.lease: message for message in [*self._finished, *self._receives.unanswered]}.values()
+        self._finished.clear()
         unread: list[SharedMessage[Any]] = [*self._receives.surplus, *self._ahead]
         self._receives.surplus.clear()
         self._ahead.clear()
-        with contextlib.suppress(LedgerError):
-            await self._send(finished, ACKNOWLEDGE)
-            await self._send(unread, GIVE_BACK)
+        sends = [self._send(some, ACKNOWLEDGE) for some in _of_shards(finished).values()]
+        sends += [self._send(some, GIVE_BACK) for some in _of_shards(unread).values()]
+        for result in await asyncio.gather(*sends, return_exceptions=True):
+            if isinstance(result, LedgerError):
+                log.info("messages are handed out again after their leases: %s", result)
+            elif isinstance(result, BaseException):
+                raise result
 
     def _cancel_calls(self, stopper: asyncio.Task[Any] | None) -> None:
         for call in self._calls:
@@ -507,6 +510,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
     async def _send(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int = 0) -> int:
         """Send changes that end leases to the shards of the messages. Return how many messages they changed."""
         self._keeper.drop(messages)
+        self._receives.settle(messages)
         return sum(each.counted for each in await self._sent(messages, kind, duration_ms))
 
     async def _sent(self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int) -> list[SentChange]:
@@ -518,10 +522,10 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         self, messages: Sequence[SharedMessage[Any]], kind: int, duration_ms: int
     ) -> list[Coroutine[Any, Any, list[SentChange]]]:
         """Return what sends the changes to each shard."""
-        by_shard: dict[int, list[MessageLease]] = defaultdict(list)
-        for message in messages:
-            by_shard[message.lease.shard].append(message.lease)
-        return [self._links.change(shard, leases, kind, duration_ms) for shard, leases in by_shard.items()]
+        return [
+            self._links.change(shard, [message.lease for message in some], kind, duration_ms)
+            for shard, some in _of_shards(messages).items()
+        ]
 
     async def _extend(self, messages: Sequence[SharedMessage[Any]], lease_ms: int) -> int:
         ends_s = extended_end_s(lease_ms, asyncio.get_running_loop().time())
@@ -556,6 +560,13 @@ def as_list(messages: SharedMessages) -> list[SharedMessage[Any]]:
                 "copies of them."
             )
     return given
+
+
+def _of_shards(messages: Iterable[SharedMessage[Any]]) -> dict[int, list[SharedMessage[Any]]]:
+    found: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
+    for message in messages:
+        found[message.lease.shard].append(message)
+    return found
 
 
 def _called_in(threads: ThreadPoolExecutor, listener: SharedListener[Received]) -> AsyncSharedListener[Received]:

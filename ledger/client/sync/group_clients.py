@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.checked_arguments import checked_offset, checked_place
+from ledger.client.checked_arguments import checked_offset, checked_place, shown
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.group_batch import GroupBatch
@@ -25,7 +25,7 @@ from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.sync.loop_thread import CLEAN_UP_S, in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import first_ahead, split_ahead
 from ledger.client.tracing import TracerSource
-from ledger.errors import ClosedError
+from ledger.errors import ClosedError, InvalidArgumentError
 
 _ITERATION_MESSAGES = 100
 # How often finished messages are passed to the other thread. Doing it for each single message would be slow.
@@ -156,7 +156,14 @@ class GroupConsumer(Lifetime, Generic[Received]):
 
     def finish(self, *messages: Message[Any] | GroupBatch) -> None:
         """Mark `messages` or batches as consumed. If `auto_acknowledge` is False, the program must call finish() for
-        each message or batch that it has consumed."""
+        each message or batch that it has consumed. Raises InvalidArgumentError, and then marks none of them, if one of
+        them is something else."""
+        for message in messages:
+            if not isinstance(message, Message | GroupBatch):
+                raise InvalidArgumentError(
+                    f"messages has {shown(message)}, which is no message and no batch of this consumer: give each "
+                    "message by itself, as in finish(first, second)."
+                )
         self._done += messages
         self._tell()
         self._progress.set()

@@ -90,6 +90,8 @@ class SharedConsumer(Lifetime, Generic[Received]):
         try:
             self._thread.run(self._read_ahead(), clean_up_s=CLEAN_UP_S)
         except ClosedError:
+            if self._thread.is_copy:
+                raise  # the process was forked, so the client's thread does not exist here
             raise StopIteration from None
         if not self._ahead:
             raise StopIteration

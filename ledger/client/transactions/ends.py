@@ -55,27 +55,30 @@ class EndSender:
         shard = self._shards.get(transaction.shard)
         if shard is None:
             shard = self._shards[transaction.shard] = _ShardEnds(self._client, transaction.shard)
-        loop = asyncio.get_running_loop()
         timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
-        deadline = loop.time() + timeout_s
-        failures = 0
-        while True:
-            self._client.check_open()
-            try:
-                return await shard.end(wire)
-            except LedgerError as error:
-                failures += 1
-                wait_s = self._client.backoff.wait_ms(failures) / 1000
-                if not error.retriable:
-                    raise
-                if loop.time() + wait_s >= deadline:
-                    raise DeliveryTimeoutError(
-                        f"No leader has {'committed' if commit else 'rolled back'} the transaction {transaction} "
-                        f"within {timeout_s:g} s{because(error)}. It may end so later: the cluster asks a producer of "
-                        "the group.",
-                        maybe_committed=True,
-                    ) from error
-            await asyncio.sleep(wait_s)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        last: LedgerError | None = None
+        try:
+            async with asyncio.timeout_at(deadline) as limit:
+                failures = 0
+                while True:
+                    self._client.check_open()
+                    try:
+                        return await shard.end(wire)
+                    except LedgerError as error:
+                        if not error.retriable:
+                            raise
+                        last = error
+                    failures += 1
+                    await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+        except TimeoutError:
+            if not limit.expired():  # RequestTimeoutError is a TimeoutError, too
+                raise
+            raise DeliveryTimeoutError(
+                f"No leader has {'committed' if commit else 'rolled back'} the transaction {transaction} within "
+                f"{timeout_s:g} s{because(last)}. It may end so later: the cluster asks a producer of the group.",
+                maybe_committed=True,
+            ) from last
 
 
 class _ShardEnds:

@@ -23,10 +23,11 @@ import grpc
 import grpc.aio
 
 from ledger.batch import Codec, encode
-from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient, no_leader
 from ledger.client.connection.environment import now_ms
+from ledger.client.connection.stream_end import end_of_stream, unproven
 from ledger.errors import (
+    AuthenticationError,
     DeliveryTimeoutError,
     DuplicateForgottenError,
     LedgerError,
@@ -141,7 +142,7 @@ class NumberedSender:
                 self._settle(in_flight[0], await _answer(call, address))
                 in_flight.popleft()
         except grpc.aio.AioRpcError as error:
-            failed = failure(address, error)
+            failed = await end_of_stream(address, call, error)
             self._client.routes.note(shard, address, failed)
             raise failed from error
         except LedgerError as error:
@@ -207,6 +208,8 @@ async def _answer(call: _Call, address: str) -> broker_pb2.ProduceResult:
     if not isinstance(response, broker_pb2.ProduceResponse):  # the end of the stream
         raise UnavailableError(f"Node {address} ended the stream.")
     result: broker_pb2.ProduceResult = response.results[0]
+    if result.HasField("error") and isinstance(error := from_wire(result.error), AuthenticationError):
+        raise unproven(address, call, error.message)
     return result
 
 

@@ -96,8 +96,10 @@ class SparkConnection:
         self._thread = LoopThread("ledgermq-spark")
         try:
             self.run(self.client.start())
-        except UnavailableError as error:
+        except BaseException as error:
             self._thread.close()
+            if not isinstance(error, UnavailableError):
+                raise
             raise UnavailableError(f'The option "bootstrap.servers" is "{",".join(servers)}": {error}') from error
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

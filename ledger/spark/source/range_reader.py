@@ -54,7 +54,8 @@ class _Reader:
         self._connection = connection_to(options.servers)
         self._tag_hashes = sorted(map(tag_hash, options.tags or ()))
         self._nodes: Sequence[int | None] = wanted.nodes or (None,)
-        self._failures = 0  # failures in a row; after each failure the next node is asked
+        self._failures = 0  # failures in a row
+        self._turn = 0  # which of the nodes is asked; after each failure the next one
 
     def answers(self) -> Iterator[_Answer]:
         offset, end = self._wanted.start, self._wanted.end
@@ -73,7 +74,7 @@ class _Reader:
             yield answer
 
     def _fetch(self, offset: int) -> Future[Fetched]:
-        node = self._nodes[self._failures % len(self._nodes)]
+        node = self._nodes[self._turn % len(self._nodes)]
         timeout_ms = REQUEST_TIMEOUT_MS if len(self._nodes) == 1 else _ELSEWHERE_AFTER_MS
         return self._connection.fetch(self._wanted, offset, node, self._tag_hashes, timeout_ms)
 
@@ -93,6 +94,7 @@ class _Reader:
             )
             return gone_on_at
         self._failures += 1
+        self._turn += 1
         if retries_elsewhere(error) and self._failures < len(self._nodes):
             return offset
         raise self._told(error, offset) from error

@@ -211,8 +211,9 @@ class ShardJudge:
         last = self._logs[number].last_index
         return last if parted is None else min(last, parted - 1)
 
-    def _parts_at(self, number: int) -> int | None:
-        pair = {number, self._reference.number}
+    def _parts_at(self, number: int, other: int | None = None) -> int | None:
+        """Return the first index at which the replica diverges from the replica `other`, or from the reference."""
+        pair = {number, self._reference.number if other is None else other}
         indexes = [each.index for each in self._divergences if {each.first_replica, each.second_replica} == pair]
         return min(indexes, default=None)
 
@@ -231,17 +232,17 @@ class ShardJudge:
         return max(common, default=None)
 
     def _tell_states(self, index: int, having: Mapping[int, tuple[int, int]]) -> None:
-        if self._reference.number not in having:
-            return
-        right = having[self._reference.number]
+        source = self._right(index, having)
+        right = having[source]
         for number, state in having.items():
             replica = self._logs[number].replica
-            if state == right:
+            parted = self._parts_at(number, source)
+            if state == right or (parted is not None and parted <= index):
                 continue
-            is_snapshot = replica.start is not None and replica.start.index == index and replica.base is not None
+            is_snapshot = self._is_from_base(number, index)
             kind = ViolationKind.STALE_SNAPSHOT if is_snapshot else ViolationKind.STATE_DIFFERS
             what = "the state" if state[0] != right[0] else "the configuration"
-            reason = f"{what} at entry {index} differs from that of {self._reference.source}"
+            reason = f"{what} at entry {index} differs from that of {self._logs[source].replica.source}"
             path = replica.base if is_snapshot else None
             self._violations.append(
                 Violation(
@@ -254,6 +255,27 @@ class ShardJudge:
                     path=path,
                 )
             )
+
+    def _right(self, index: int, having: Mapping[int, tuple[int, int]]) -> int:
+        """Return the replica whose state is taken for the right one. It is the reference if the reference has a state
+        there. Otherwise it is a replica whose state most replicas have. Among several of them, a replica that has
+        replayed its state is preferred to a replica that has read the state from its snapshot."""
+        if self._reference.number in having:
+            return self._reference.number
+        states = list(having.values())
+        return max(
+            having,
+            key=lambda number: (
+                states.count(having[number]),
+                not self._is_from_base(number, index),
+                self._worth(self._logs[number]),
+            ),
+        )
+
+    def _is_from_base(self, number: int, index: int) -> bool:
+        """Return True if the state of the replica at the index is that of the snapshot at its log start."""
+        replica = self._logs[number].replica
+        return replica.start is not None and replica.start.index == index and replica.base is not None
 
     # -- what is said of each
 

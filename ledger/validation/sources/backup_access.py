@@ -10,6 +10,7 @@ encrypted backup is in the variable LEDGERMQ_BACKUP_KEY_FILE, so that no plan of
 from __future__ import annotations
 
 import os
+import re
 from collections import OrderedDict
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from ledger.validation.sources.replica import LogReplica, Segment
 
 SCHEME = "backup:"
 KEY_FILE_VARIABLE = "LEDGERMQ_BACKUP_KEY_FILE"
+# The name of a backup (ledger/backup/create.py). A `#` before anything else belongs to the target.
+_CHOSEN = re.compile(r"(.*)#(\d{8}T\d{6}\.\d{3}Z)", re.ASCII | re.DOTALL)
 # Pieces that stay in memory. A reader goes from one to the next.
 _KEPT = 2
 
@@ -34,8 +37,9 @@ def is_backup(source: str) -> bool:
 
 def replicas_in(source: str, largest_entry: int) -> list[LogReplica]:
     """Return the shards of a backup as replicas. Raises SourceError."""
-    _, manifest = _opened(source)
-    inner = f"{SCHEME}{_target_of(source)}#{manifest.name}"
+    target, backup = _parts(source)
+    _, manifest = _opened(source, target, backup)
+    inner = f"{SCHEME}{target}#{manifest.name}"
     return [_replica(source, inner, manifest, shard, largest_entry) for shard in manifest.shards]
 
 
@@ -46,7 +50,9 @@ class BackupAccess:
     def __init__(self, path: str) -> None:
         """Raises SourceError."""
         self._path = path
-        self._target, self._manifest = _opened(path.rpartition("#")[0])
+        source = path.rpartition("#")[0]
+        target, _, backup = source.removeprefix(SCHEME).rpartition("#")
+        self._target, self._manifest = _opened(source, target, backup)
         self._pieces: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
@@ -107,14 +113,19 @@ def _replica(source: str, inner: str, manifest: Manifest, shard: ShardBackup, la
     )
 
 
-def _target_of(source: str) -> str:
-    return source.removeprefix(SCHEME).partition("#")[0]
+def _parts(source: str) -> tuple[str, str | None]:
+    """Return the target that a user names, and the name of a backup, or None if the user names no backup."""
+    rest = source.removeprefix(SCHEME)
+    chosen = _CHOSEN.fullmatch(rest)
+    return (rest, None) if chosen is None else (chosen[1], chosen[2])
 
 
-def _opened(source: str) -> tuple[BackupTarget, Manifest]:
+def _opened(source: str, target: str, backup: str | None) -> tuple[BackupTarget, Manifest]:
+    """Return the target and the manifest of the backup, or of the newest one. Raises SourceError, which names the
+    source."""
     key = os.environ.get(KEY_FILE_VARIABLE)
     try:
-        target = open_target(_target_of(source), Path(key) if key else None)
-        return target, chosen_manifest(target, source.partition("#")[2] or None)
+        opened = open_target(target, Path(key) if key else None)
+        return opened, chosen_manifest(opened, backup)
     except BackupError as error:
         raise SourceError(f"{source}: {error}") from error

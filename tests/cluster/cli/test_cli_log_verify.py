@@ -539,3 +539,45 @@ async def test_a_real_node_running_killed_and_stopped(
     assert f"a node runs here (process {os.getpid()})" in captured.err
     assert ": whole. " in captured.out
     lock.release()
+
+
+@pytest.mark.real
+def test_a_reader_that_leaves_early_gets_no_good_verdict(tmp_path: Path) -> None:
+    """`set -o pipefail; ledgermq log verify ... | head -1` must not succeed if the log is damaged."""
+    node = StoppedNode.make(tmp_path / "node", 1500)
+    for header in node.headers():
+        node.flip(node.segment(header.position), header.position % SEGMENT + 90)
+    command = [sys.executable, "-m", "ledgermq", "log", "verify", "--format", "json", str(node.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as verifying:
+        assert verifying.stdout is not None
+        assert verifying.stderr is not None
+        assert json.loads(verifying.stdout.readline())["kind"] == "damage"
+        verifying.stdout.close()
+        assert verifying.stderr.read() == ""
+        assert verifying.wait(20) == 141
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_reader_that_leaves_at_the_end_changes_no_verdict(node: StoppedNode, is_damaged: bool) -> None:
+    """The output is short and buffered, so the closed pipe is noticed only when the verdict is known."""
+    if is_damaged:
+        node.flip(node.segment(0), 90)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "ledgermq", "log", "verify", str(node.path)]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=buffered, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (int(is_damaged), b"")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_path_that_is_not_utf_8_is_printed_with_escapes(tmp_path: Path, form: str) -> None:
+    node = StoppedNode.make(tmp_path / os.fsdecode(b"caf\xe9"))
+    command = [sys.executable, "-m", "ledgermq", "log", "verify", "--format", form, str(node.path)]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    ended = subprocess.run(command, capture_output=True, env=strict, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert rb"caf\udce9" in ended.stdout

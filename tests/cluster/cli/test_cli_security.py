@@ -146,6 +146,14 @@ def test_profiles(cluster: DevCluster, tmp_path: Path) -> None:
     assert b"There is no profile 'local'" in run("profile", "show", "local", environment=environment, status=1).stderr
 
 
+def test_a_profile_may_have_any_name(tmp_path: Path) -> None:
+    environment = {"LEDGERMQ_PROFILE_FILE": str(tmp_path / "profiles.toml")}
+    for name in ("🚀", "a\x7fb", 'a "b"'):
+        run("profile", "add", name, "--servers", "127.0.0.1:1", "--ca", "📦.pem", environment=environment)
+        run("profile", "use", name, environment=environment)
+        assert b"127.0.0.1:1" in run("profile", "show", name, environment=environment).stdout
+
+
 def test_running_nodes_are_validated_over_https_by_who_may_read_the_log(cluster: DevCluster, directory: Path) -> None:
     run("topic", "create", "judged", cwd=directory)
     run("produce", "judged", input=b"one\n", cwd=directory)

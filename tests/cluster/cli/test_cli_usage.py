@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from cluster.cli import main
 from cluster.cli.cluster.log_start import QueuePlaceType, Size, TimeOrAge
 from cluster.cli.options import Duration
 from cluster.health import ReplicaRow, health_of, rows_of
-from ledgermq import NodeStatus, ShardStatus
+from ledgermq import AsyncAdmin, Doubt, NodeStatus, ShardStatus
 
 
 @pytest.fixture(autouse=True)
@@ -280,3 +281,43 @@ def test_a_misspelled_command_is_answered_with_the_nearest_one(
 ) -> None:
     assert status_of(written) == 2
     assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "-inf", "1e300"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["produce", "t", "--bootstrap", "h:1", "--timeout"],
+        ["produce", "t", "--bootstrap", "h:1", "--rate"],
+        ["user", "token", "--right", "subscribe", "topic:t", "--bootstrap", "h:1", "--hours"],
+        ["cluster", "promote", "2", "--bootstrap", "h:1", "--timeout"],
+        ["mirror", "--rate-mb"],
+        ["rocketmq", "mirror", "--until-empty"],
+        ["dev", "add-node", "--timeout"],
+        ["dev", "remove-node", "1", "--timeout"],
+        ["bench", "failover", "--seconds"],
+        ["bench", "failover", "--every"],
+        ["bench", "produce", "--rate"],
+    ],
+    ids=" ".join,
+)
+def test_a_number_without_an_end_is_refused(
+    arguments: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(*arguments, number) == 2
+    assert f"Invalid value for '{arguments[-1]}'" in capsys.readouterr().err
+
+
+def test_a_node_that_is_suspect_in_two_shards_is_one_json_document(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def recover_node(_: object, node: int, **__: object) -> list[Doubt]:
+        return [Doubt(node, "power loss", 1_000, 7, False, shard) for shard in (0, 3)]
+
+    async def nothing(_: object) -> None:
+        pass
+
+    monkeypatch.setattr(AsyncAdmin, "recover_node", recover_node)
+    monkeypatch.setattr(AsyncAdmin, "start", nothing)
+    assert status_of("cluster", "recover", "--node", "2", "--format", "json", "--bootstrap", "h:1") == 1
+    assert [doubt["shard"] for doubt in json.loads(capsys.readouterr().out)] == [0, 3]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -182,3 +184,49 @@ def test_a_setting_of_spark_that_cannot_be_used_is_refused(
 ) -> None:
     assert run("/nowhere", *options) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_report_that_cannot_be_printed_is_no_violation(cluster: StoppedCluster, form: str) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = _process([*cluster.sources, "--format", form], full.fileno())
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr == b"Error: No space left on device\n"
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_reader_that_leaves_does_not_change_the_verdict(cluster: StoppedCluster, form: str, is_damaged: bool) -> None:
+    if is_damaged:
+        replica = cluster.replicas[1]
+        replica.flip(replica.segment(0), 90)
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = _process([*cluster.sources, "--format", form], writer)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (int(is_damaged), b"")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_source_whose_name_is_not_utf_8_is_printed_with_escapes(tmp_path: Path, form: str) -> None:
+    cluster = StoppedCluster.make(tmp_path / os.fsdecode(b"caf\xe9"), 12)
+    ended = _process([*cluster.sources, "--format", form], subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert rb"caf\udce9" in ended.stdout
+    if form == "json":
+        assert json.loads(ended.stdout)["sources"] == cluster.sources
+    replica = cluster.replicas[1]
+    replica.flip(replica.segment(0), 90)
+    ended = _process([*cluster.sources, "/nowhere", "--format", form], subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (2, b"")
+    assert rb"caf\udce9" in ended.stdout
+
+
+def _process(arguments: list[str], stdout: int) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "ledgermq", "validate", *arguments]
+    # As most users have them: a full disk is noticed when the output is flushed, and the encoding is strict.
+    environment = {**os.environ, "PYTHONUNBUFFERED": "", "PYTHONIOENCODING": "utf-8:strict"}
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)

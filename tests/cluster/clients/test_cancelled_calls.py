@@ -20,6 +20,7 @@ from ledger.client.group.rebalance_callbacks import RebalanceCallbacks
 from ledger.client.records import TopicQueue
 from ledger.client.shared.receives import SharedReceives
 from ledger.client.shared.shard_link import ShardLink
+from ledger.client.shared.shared_message import MessageLease
 from ledger.client.transactions import producer_transactions
 from ledger.client.transactions.checks import GroupChecks
 from ledger.errors import ClosedError, LedgerError, NoLeaderError
@@ -128,7 +129,7 @@ def receive_of_two_shards(*, acknowledge: Any, ask: Any) -> Coroutine[Any, Any, 
         deserializer=None,
     )
     receives._one = ask
-    of_shards = [SimpleNamespace(lease=SimpleNamespace(shard=shard)) for shard in (0, 1)]
+    of_shards = [SimpleNamespace(lease=MessageLease(shard, 1, 0, 0, 1, 0)) for shard in (0, 1)]
     receiving: Coroutine[Any, Any, None] = receives.fill(1, 30_000, 20_000, of_shards)
     return receiving
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from cluster.local.credentials import ClusterCredentials
 from cluster.local.node_process import DevNode
 from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.processes import DevCluster
+from cluster.local.toml_text import toml_text
 from cluster.node.settings import NodeSettings
+from ledger.client.connection.security import read_profiles
+from ledger.errors import InvalidArgumentError
 
 PLAN = ClusterPlan("dev", (9871, 9873, 9875), "sync", 64 << 20)
 
@@ -105,3 +110,52 @@ def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
         ClusterPlan("dev", (taken.getsockname()[1],), "async", 64 << 20).save(tmp_path / "cluster.json")
         with pytest.raises(DevError, match=f"another program uses {address}, the address of node 1"):
             DevCluster(tmp_path).start()
+
+
+@pytest.mark.parametrize("name", ["security", "node-1", "node-3"])
+def test_a_directory_of_the_user_is_never_adopted(tmp_path: Path, name: str) -> None:
+    """`purge` would remove the directory together with the cluster."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "mine").write_text("mine")
+    cluster = DevCluster(tmp_path)
+    with pytest.raises(DevError, match=f"{name} exists already and does not belong to a local cluster: move it away"):
+        cluster.start(3)
+    assert not cluster.purge()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name / "mine").read_text() == "mine"
+
+
+def test_a_directory_of_the_user_never_becomes_an_added_node(tmp_path: Path) -> None:
+    PLAN.save(tmp_path / "cluster.json")
+    (tmp_path / "node-4").mkdir()
+    (tmp_path / "node-4" / "mine").write_text("mine")
+    cluster = DevCluster(tmp_path)
+    with pytest.raises(DevError, match="node-4 exists already"):
+        cluster.start_joining_node()
+    assert cluster.purge()
+    assert [path.name for path in tmp_path.iterdir()] == ["node-4"]
+
+
+@pytest.mark.parametrize("text", ["📦", "é", "a\x7fb", 'a "b" \\ c', "line\nbreak\t\x1b"])
+def test_any_text_is_written_as_toml(text: str) -> None:
+    assert tomllib.loads(f"text = {toml_text(text)}") == {"text": text}
+
+
+@pytest.mark.parametrize("value", [True, 7, [1, 2]])
+def test_other_values_are_written_as_toml(value: object) -> None:
+    assert tomllib.loads(f"value = {toml_text(value)}") == {"value": value}
+
+
+def test_text_that_no_toml_file_can_contain_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="choose another name"):
+        toml_text(os.fsdecode(b"caf\xe9"))
+
+
+def test_a_cluster_below_a_path_with_an_emoji_has_settings_that_can_be_read(tmp_path: Path) -> None:
+    directory = tmp_path / "📦"
+    credentials = ClusterCredentials(directory)
+    settings = tmp_path / "node.toml"
+    settings.write_text(PLAN.node_toml(2, directory, credentials.node_settings(PLAN, 2)))
+    assert NodeSettings.load(settings).data == directory
+    credentials.write_profile(PLAN.address(1))
+    assert read_profiles(credentials.profiles)["profiles"]["dev"]["ca"] == str(directory / "ca.pem")

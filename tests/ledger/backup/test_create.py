@@ -33,23 +33,25 @@ class Cluster:
     """A cluster of one node. `added` shards are added directly before a hold of shard 0, one before each."""
 
     def __init__(self, added: int) -> None:
-        self._entries: dict[int, list[EntryDraft]] = {}
+        self._entries: dict[int, list[tuple[int, EntryDraft]]] = {}
+        # The term of the next entries, which is also their append time.
+        self.term = 1
         self._added = added
         # The shards of the holds, in the order in which they were taken.
         self.taken: list[int] = []
         self.held: dict[int, int] = {}
         self.statuses = 0
         self._begin(0)
-        self._add_shard()
+        self.add_shard()
 
     def _begin(self, shard: int) -> None:
-        self._entries[shard] = [EntryDraft(EntryKind.CONFIGURATION, encode_configuration(CONFIGURATION))]
+        self._entries[shard] = [(self.term, EntryDraft(EntryKind.CONFIGURATION, encode_configuration(CONFIGURATION)))]
 
     def _append(self, shard: int, command: Command) -> int:
-        self._entries[shard].append(EntryDraft(EntryKind.COMMAND, encode_command(command)))
+        self._entries[shard].append((self.term, EntryDraft(EntryKind.COMMAND, encode_command(command))))
         return len(self._entries[shard])
 
-    def _add_shard(self) -> None:
+    def add_shard(self) -> None:
         number = len(self._entries)
         self._append(0, AddShard(number, (1,), (ME,)))
         self._begin(number)
@@ -66,7 +68,7 @@ class Cluster:
         assert shard is not None
         if not shard and self._added:
             self._added -= 1
-            self._add_shard()
+            self.add_shard()
         index = self._append(shard, HoldLog(name, ttl_ms))
         self.taken.append(shard)
         self.held.setdefault(shard, index)
@@ -84,7 +86,7 @@ class Cluster:
 
     def _source(self, shard: int) -> ShardSource:
         entries = self._entries[shard]
-        logs = {"n1": NodeLog([(1, draft) for draft in entries], commit=len(entries))}
+        logs = {"n1": NodeLog(entries, commit=len(entries))}
         return ShardSource(shard, ["n1"], (1,), lambda: NodeLogs(logs), lambda _: None)
 
 
@@ -133,6 +135,36 @@ def test_a_backup_builds_on_the_newest_whole_manifest(
     told = [message for message in caplog.messages if "is no whole manifest" in message]
     assert len(told) == len(damaged)
     assert manifest_name(manifests[2].name) in told[0]
+
+
+def test_a_time_before_a_shard_was_added_can_be_restored(tmp_path: Path) -> None:
+    target, cluster = MemoryTarget(), Cluster(0)
+    cluster.term = 5
+    cluster.add_shard()
+    manifest = made(target, cluster, 1_000)
+    assert [shard.shard for shard in manifest.shards] == [0, 1, 2]
+    settings = RestoreSettings("new", {1: "n1:1"}, tmp_path / "early", until_ms=4)
+    restored = restore_backup(target, manifest, settings)
+    assert [(shard.shard, shard.last_index) for shard in restored] == [(0, 2), (1, 1)]
+    made_of = {path.name for path in (settings.directory / "node-1").rglob("*")}
+    assert {"shard-0", "shard-1"} <= made_of
+    assert "shard-2" not in made_of
+    later = replace(settings, directory=tmp_path / "later", until_ms=5)
+    assert [shard.shard for shard in restore_backup(target, manifest, later)] == [0, 1, 2]
+
+
+def test_a_time_between_the_addition_of_a_shard_and_its_first_entry_is_refused(tmp_path: Path) -> None:
+    class SlowCluster(Cluster):
+        def _begin(self, shard: int) -> None:
+            self.term += 4
+            super()._begin(shard)
+
+    target, cluster = MemoryTarget(), SlowCluster(0)  # shard 1 is added in term 5, and begins in term 9
+    manifest = made(target, cluster, 1_000)
+    settings = RestoreSettings("new", {1: "n1:1"}, tmp_path / "new", until_ms=6)
+    with pytest.raises(BackupError, match="shard 1 began after this time: choose a later time"):
+        restore_backup(target, manifest, settings)
+    assert list(settings.directory.iterdir()) == []
 
 
 def test_a_restore_that_fails_does_not_block_the_next_one(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_what_is_no_target_is_refused(name: str) -> None:
 
 def test_an_object_is_a_lock() -> None:
     store = MemoryTarget()
-    first, second = (LockObject(store, write_s=0.01, watch_s=0.5) for _ in range(2))
+    first, second = (LockObject(store, write_s=0.01, watch_s=0.5, monotonic_s=lambda: 0.0) for _ in range(2))
     with first.held():
         first.check()
         with pytest.raises(TargetBusyError, match="wait until it has ended"), second.held():
@@ -68,7 +68,7 @@ def test_an_object_is_a_lock() -> None:
 def test_the_lock_of_a_killed_owner_is_taken_over() -> None:
     store = MemoryTarget()
     store.put(LOCK, b"of a killed process")
-    lock = LockObject(store, write_s=0.01, watch_s=0.05)
+    lock = LockObject(store, write_s=0.01, watch_s=0.05, monotonic_s=lambda: 0.0)
     with lock.held():
         lock.check()
         assert store.objects[LOCK] != b"of a killed process"
@@ -92,6 +92,39 @@ def test_an_owner_that_lost_its_lock_writes_nothing_more() -> None:
         assert store.looked.wait(10)
     with pytest.raises(TargetBusyError, match="another process has taken the lock of memory"):
         lock.check()
+    assert store.objects == {LOCK: b"of another process"}
+
+
+def test_an_owner_that_was_suspended_has_lost_its_lock_before_it_looks() -> None:
+    store, now_s = MemoryTarget(), [0.0]
+    lock = LockObject(store, write_s=60, watch_s=15, monotonic_s=lambda: now_s[0])
+    with lock.held():
+        now_s[0] = 14.9
+        lock.check()
+        now_s[0] = 15.0
+        with pytest.raises(TargetBusyError, match="could not write the lock of memory for 15 s"):
+            lock.check()
+    assert list(store.objects) == [LOCK], "it may be the object of another process"
+
+
+def test_an_owner_that_was_suspended_does_not_replace_the_object_of_the_next_owner() -> None:
+    """The suspension is between the look at the object and its write."""
+    now_s = [0.0]
+
+    class Suspending(MemoryTarget):
+        def get(self, name: str) -> bytes | None:
+            found = super().get(name)
+            if found is not None:
+                now_s[0] = 20.0
+                self.put(LOCK, b"of another process")
+            return found
+
+    store = Suspending()
+    lock = LockObject(store, write_s=0.01, watch_s=15, monotonic_s=lambda: now_s[0])
+    with lock.held():
+        for thread in threading.enumerate():
+            if thread.name == "backup-lock":
+                thread.join(10)
     assert store.objects == {LOCK: b"of another process"}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,7 +111,7 @@ def leader() -> Leader:
             projected.appended(record, **place)
             leader.state.apply_batch(CommittedBatch(**fields, **place, base_offset=record.base_offset))
             projected.settle(4 + number)
-    projected.admit_deletion(DELETED)
+    projected.admit_deletion(DELETED, SimpleNamespace(index=0))
     leader.pending = {id(leader.records[PENDING])}
     return leader
 

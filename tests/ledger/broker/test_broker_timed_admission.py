@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def decide(
 ) -> Decision:
     if projected is None:
         projected = Projected(state)
-        projected.admit_deletion(GOING)
+        projected.admit_deletion(GOING, SimpleNamespace(index=0))
     return ProduceDecisions.decide(batch, state, projected, (), None, "", timed, NOW_MS)
 
 

@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from ledger.batch import encode
 from ledger.broker.replicas import Replicas
 from ledger.broker.topics import topic_deletion
+from ledger.broker.topics.topic_commands import delete_topic, open_topic
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.errors import (
     BusyError,
@@ -26,6 +28,7 @@ from ledger.state import Topic
 from ledger.state.commands import Command
 from ledger.v1 import command_pb2
 from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
+from tests.ledger.broker.timed.leader import NOW_MS, ORDERS, Leader
 
 
 class Elsewhere:
@@ -62,11 +65,7 @@ class Leading(Shard):
             raise self.not_leading()
         return self
 
-    def admit_deletion(self, topic_id: int) -> None:
-        self.proposed.append(f"{topic_id} is to go")
-
-    def propose_command(self, command: Command) -> asyncio.Future[Any]:
-        self.proposed.pop()
+    def delete_topic(self, command: Command) -> asyncio.Future[Any]:
         return self.propose_checked(command)
 
 
@@ -180,6 +179,27 @@ def test_whoever_asks_for_a_queue_of_it_is_told_that_it_was_deleted() -> None:
         replicas.of_queue(topic.topic_id, 0)
     with pytest.raises(InvalidArgumentError):
         replicas.require(9)
+
+
+async def test_no_batch_is_appended_between_two_deletions_of_its_topic() -> None:
+    """A late `OpenTopic` brings the topic back between two deletions. Before, a batch was appended behind the second
+    deletion, and no replica could apply it."""
+    leader = Leader()
+    topic = leader.replica.state.topics.require(ORDERS, 0)
+    leader.replica.shard = 1  # shard 0 opens no topics
+    delete_topic(leader.replica, ORDERS)
+    open_topic(leader.replica, topic)
+    delete_topic(leader.replica, ORDERS)
+    leader.commit(2)
+    assert leader.replica.state.topics.get(ORDERS) == topic
+    batch = encode(
+        [b"late"], topic_id=ORDERS, queue=0, producer_id=9, epoch=0, first_sequence=0, base_timestamp_ms=NOW_MS
+    )
+    with pytest.raises(UnknownTopicError, match="is being deleted"):
+        leader.replica.append(batch)
+    leader.commit()
+    assert leader.replica.state.topics.get(ORDERS) is None
+    assert not leader.replica.check_leads(0).is_being_deleted(ORDERS)
 
 
 def made_as(first: Shard, name: str, *shards: int) -> Topic:

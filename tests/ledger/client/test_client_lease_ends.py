@@ -223,3 +223,18 @@ async def test_if_nobody_knows_whether_an_extension_counts_the_earlier_end_count
     with pytest.raises(LedgerError):
         await consumer().extend(extended, lease_ms=lease_ms)
     assert extended.ends_s <= now_s + most_s
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+async def test_a_receive_says_whether_the_changes_that_rode_on_it_are_answered(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The receive is taken back while it is under way, so it is not sent again after a failure."""
+    ask, changes = Ask(), [WantedChange(kind=1, size=1)]
+    receiving = asyncio.ensure_future(
+        link(Stream(failures), monkeypatch).receive(ask, Receive(lease_ms=LEASE_MS), changes)
+    )
+    await asyncio.sleep(0)
+    ask.is_cancelled = True
+    assert not list((await receiving).batches)
+    assert ask.is_settled == (failures == 0)

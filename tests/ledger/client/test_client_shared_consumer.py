@@ -11,8 +11,17 @@ from typing import Any
 
 import pytest
 
+from ledger.client.shared.shard_link import Ask, ReceivedBatches
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
-from ledger.client.shared.shared_message import GIVE_BACK, MessageLease, SentChange, SharedMessage, changes_of
+from ledger.client.shared.shared_message import (
+    ACKNOWLEDGE,
+    GIVE_BACK,
+    PUT_OFF,
+    MessageLease,
+    SentChange,
+    SharedMessage,
+    changes_of,
+)
 from ledger.errors import ClosedError, InternalError, InvalidArgumentError, UnavailableError
 
 
@@ -316,3 +325,143 @@ async def test_a_consumer_whose_leases_are_not_extended_any_more_hands_out_no_me
         with pytest.raises(InternalError, match="leases of shared group work"):
             await call()
     assert "Traceback" in caplog.text
+
+
+class Changes:
+    """Stands for the changes at the leaders. Those in the shards of `without_leader` fail."""
+
+    def __init__(self, consumer: AsyncSharedConsumer[Any], *without_leader: int) -> None:
+        self.made: list[tuple[int, int]] = []
+        self._without_leader = without_leader
+        consumer._links.change = self._change  # type: ignore[method-assign]
+
+    async def _change(self, shard: int, leases: list[MessageLease], kind: int, duration_ms: int) -> list[SentChange]:
+        if shard in self._without_leader:
+            raise UnavailableError("no leader")
+        await asyncio.sleep(0.01)
+        self.made += [(kind, lease.offset) for lease in leases]
+        return []
+
+
+def in_shard(shard: int, offset: int) -> SharedMessage[bytes]:
+    made = message(offset)
+    made.lease = made.lease._replace(shard=shard)
+    return made
+
+
+async def test_a_shard_without_a_leader_keeps_no_message_of_other_shards_leased_at_a_stop() -> None:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    changes = Changes(consumer, 0)
+    consumer._finished = [in_shard(0, 1), in_shard(1, 2)]
+    consumer._ahead.extend(in_shard(shard, 3 + shard) for shard in range(2))
+    consumer._receives.surplus.append(in_shard(2, 5))
+    consumer._keeper.keep([*consumer._ahead])
+    unread = [*consumer._ahead]
+    await consumer._give_back()
+    assert sorted(changes.made) == [(ACKNOWLEDGE, 2), (GIVE_BACK, 4), (GIVE_BACK, 5)]
+    assert not any(each in consumer._keeper for each in unread)
+
+
+class Link:
+    """A link to a shard whose receives fail without an answer when they are taken back, or when the test says so."""
+
+    def __init__(self, shard: int = 0, *, hangs: bool = False) -> None:
+        self.shard, self.hangs = shard, hangs
+        self.fails = asyncio.Event()
+
+    async def receive(self, ask: Ask, wanted: object, changes: Sequence[Any] = ()) -> ReceivedBatches:
+        ask.is_settled = not changes
+        while self.hangs or not ask.is_cancelled:
+            if self.fails.is_set():
+                raise UnavailableError("no leader")
+            await asyncio.sleep(0)
+        return ReceivedBatches()
+
+
+def member(*links: Link) -> tuple[AsyncSharedConsumer[Any], Changes]:
+    consumer = AsyncSharedConsumer[Any]("orders", group="work", bootstrap_servers="n1:1")
+    consumer._client.started = True
+    consumer._client.link = SimpleNamespace(leave=lambda: asyncio.sleep(0))  # type: ignore[assignment]
+
+    async def current() -> list[Any]:
+        return list(links)
+
+    consumer._links.current = current  # type: ignore[method-assign]
+    return consumer, Changes(consumer)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_a_stop_acknowledges_what_rode_on_a_receive_without_an_answer(
+    hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The iteration has finished a message, and its acknowledgement went with the next receive."""
+    monkeypatch.setattr("ledger.client.shared.shared_consumer._STOP_S", 0.01)
+    consumer, changes = member(Link(hangs=hangs))
+    consumer._in_hand = message(1)
+    consumer._keeper.keep([consumer._in_hand])
+    reading = asyncio.create_task(anext(consumer))
+    await turns()
+    assert not reading.done()
+    await consumer.stop()
+    with pytest.raises(StopAsyncIteration):
+        await reading
+    assert changes.made == [(ACKNOWLEDGE, 1)]
+
+
+async def lost_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> tuple[AsyncSharedConsumer[Any], Changes]:
+    """Return a member whose receive has returned, and whose acknowledgement of message 1 has failed after that."""
+    monkeypatch.setattr("ledger.client.shared.receives._LATE_S", 0.01)
+    late = Link(1, hangs=True)
+    consumer, changes = member(Link(0), late)
+    assert await consumer.receive(max_wait_ms=0, ack=[in_shard(1, 1)]) == []
+    late.fails.set()
+    await turns()
+    return consumer, changes
+
+
+async def test_an_acknowledgement_that_fails_after_its_receive_is_told_and_made_at_the_stop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer, changes = await lost_acknowledgement(monkeypatch)
+    assert "acknowledgements of 1 messages have no answer" in caplog.text
+    await consumer.stop()
+    assert changes.made == [(ACKNOWLEDGE, 1)]
+
+
+async def test_a_message_that_the_program_has_given_up_since_is_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer, changes = await lost_acknowledgement(monkeypatch)
+    await consumer.nack(in_shard(1, 1))
+    await consumer.stop()
+    assert changes.made == [(PUT_OFF, 1)]
+
+
+async def test_a_message_that_the_program_acknowledges_once_more_is_not_acknowledged_again_at_the_stop() -> None:
+    link = Link(hangs=True)
+    consumer, changes = member(link)
+    link.fails.set()
+    with pytest.raises(UnavailableError):
+        await consumer.receive(max_wait_ms=0, ack=[message(1)])
+
+    async def answer(ask: Ask, *_: object) -> ReceivedBatches:
+        ask.is_settled = True
+        return ReceivedBatches()
+
+    link.receive = answer  # type: ignore[method-assign, assignment]
+    await consumer.receive(max_wait_ms=0, ack=[message(1)])
+    await consumer.stop()
+    assert changes.made == []
+
+
+async def test_a_limited_number_of_messages_without_an_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.client.shared.receives._MAX_UNANSWERED", 2)
+    link = Link(hangs=True)
+    consumer, changes = member(link)
+    link.fails.set()
+    for offset in range(4):
+        with pytest.raises(UnavailableError):
+            await consumer.receive(max_wait_ms=0, ack=[message(offset)])
+    assert [each.offset for each in consumer._receives.unanswered] == [2, 3]
+    await consumer.stop()
+    assert sorted(changes.made) == [(ACKNOWLEDGE, 2), (ACKNOWLEDGE, 3)]

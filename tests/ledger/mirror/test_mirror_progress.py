@@ -26,19 +26,27 @@ class Cluster:
         self.errors: dict[int, LedgerError] = {}
         self.silent: list[int] = []
         self.stored: list[int] = []
+        # The epoch that the next claim gets.
+        self.epoch = 1
+        # Acknowledgements wait for this. After that, those with an older epoch are fenced.
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     async def call(self, shard: int, send: Callable[[Any, float], Awaitable[Any]]) -> Any:
         return await send(self, 1.0)
 
     async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
-        return pb2.ClaimResponse(queues=[pb2.QueueProgress(epoch=1) for _ in request.queues])
+        return pb2.ClaimResponse(queues=[pb2.QueueProgress(epoch=self.epoch) for _ in request.queues])
 
     async def Acknowledge(  # noqa: N802
         self, request: pb2.AcknowledgeRequest, timeout: float
     ) -> pb2.AcknowledgeResponse:
         if request.shard in self.silent:
             await asyncio.Event().wait()
+        await self.may_answer.wait()
         error = self.errors.get(request.shard)
+        if any(each.epoch < self.epoch for each in request.queues):
+            error = ConsumerFencedError("fenced")
         if isinstance(error, NoLeaderError):
             raise error
         if error is not None:
@@ -83,3 +91,24 @@ async def test_another_mirror_is_noticed_although_a_shard_has_no_leader() -> Non
     cluster.errors = {0: NoLeaderError("no leader"), 2: ConsumerFencedError("fenced")}
     with pytest.raises(MirrorRefusedError, match="Another mirror"):
         await progress.store()
+
+
+@pytest.mark.parametrize("claims_again", [True, False])
+async def test_a_mirror_is_not_fenced_by_its_own_later_claims(claims_again: bool) -> None:
+    """The target topic is deleted while a store is repeated. The mirror forgets its queues, and claims them anew."""
+    cluster = Cluster()
+    progress = await claimed(cluster)
+    cluster.may_answer.clear()
+    storing = asyncio.create_task(progress.store())
+    await asyncio.sleep(0.01)
+    cluster.epoch = 2
+    for queue in range(3):
+        progress.forget(TOPIC.topic_id, queue)
+    if claims_again:
+        await progress.claim(TOPIC, dict.fromkeys(range(3), 0))
+        progress.copied(TOPIC.topic_id, 0, 3)
+    cluster.may_answer.set()
+    await storing
+    assert cluster.stored == []
+    await progress.store()
+    assert cluster.stored == ([0] if claims_again else [])

@@ -109,3 +109,23 @@ def test_what_is_dropped_while_it_is_read_fails_or_is_passed_over(monkeypatch: p
     with pytest.raises(OffsetTooLowError, match="kept no longer"):
         read(monkeypatch, dropped)
     assert read(monkeypatch, dropped, failOnDataLoss="false")[0] == messages(10, "7")
+
+
+def test_a_replica_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question to it costs 2 s."""
+
+    def answer(node: int, offset: int) -> LedgerError | bytes:
+        return UnavailableError("down") if node == 2 else whole(node, offset)
+
+    rows, connection = read(monkeypatch, answer, nodes=(2, 3))
+    assert rows == messages(0, "3")
+    assert connection.asked == [(2, 0), (3, 0), (3, 5), (3, 10), (3, 15)]
+
+
+def test_each_replica_is_asked_again_when_the_others_fail_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(node: int, offset: int) -> LedgerError | bytes:
+        return UnavailableError("down") if node == (2 if offset < 10 else 3) else whole(node, offset)
+
+    rows, connection = read(monkeypatch, answer, nodes=(2, 3))
+    assert [row[2] for row in rows] == ["3"] * 10 + ["2"] * 8
+    assert connection.asked == [(2, 0), (3, 0), (3, 5), (3, 10), (2, 10), (2, 15)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,7 +172,7 @@ def test_nothing_is_appended_behind_the_deletion() -> None:
     projected = Projected(log.state)
     batch = {"topic_id": topic_id, "queue": 0, "producer_id": 7, "epoch": 0, "first_sequence": 0, "count": 1}
     assert isinstance(projected.check(**batch), Accept)
-    projected.admit_deletion(topic_id)
+    projected.admit_deletion(topic_id, SimpleNamespace(index=log.index + 1))
     for admit in (projected.check, projected.admit_batch):  # the broker does not call `check` for its own batches
         with pytest.raises(UnknownTopicError, match="is being deleted"):
             admit(**batch)
@@ -180,6 +181,32 @@ def test_nothing_is_appended_behind_the_deletion() -> None:
     assert projected._going == {}
     with pytest.raises(UnknownTopicError):
         projected.check(**batch)
+
+
+def test_nothing_is_appended_behind_the_last_of_two_deletions() -> None:
+    """A late `OpenTopic` brings the topic back between them. Before, a batch was accepted then, and stopped every
+    replica behind the second deletion."""
+    log = Log()
+    late = command_pb2.OpenTopic(topic_id=9, name="t", shards=[1], created_ms=9)
+    log.apply(open_topic=late)
+    projected = Projected(log.state)
+    first, last = SimpleNamespace(index=log.index + 1), SimpleNamespace(index=0)
+    projected.admit_deletion(9, first)
+    projected.admit_deletion(9, last)
+    log.delete(9)
+    projected.settle(log.index)
+    log.apply(open_topic=late)
+    projected.settle(log.index)
+    with pytest.raises(UnknownTopicError, match="is being deleted"):
+        projected.require(9, 0)
+    last.index = log.index + 1
+    projected.settle(log.index)
+    assert projected.is_being_deleted(9)
+    log.delete(9)
+    projected.settle(log.index)
+    assert projected._going == {}
+    log.apply(open_topic=late)
+    projected.require(9, 0)
 
 
 def test_a_producer_that_comes_back_to_a_topic_of_that_name_begins_anew() -> None:

@@ -89,7 +89,7 @@ def test_the_topic_of_waiting_messages_is_created_from_level_3_on_and_never_dele
     new.admit_topic(TIMED_TOPIC, 1)
     _, projected = leader()
     with pytest.raises(InvalidArgumentError, match="cannot be deleted"):
-        projected.admit_deletion(1)
+        projected.admit_deletion(1, SimpleNamespace(index=0))
     projected.require(1, 0)
 
 

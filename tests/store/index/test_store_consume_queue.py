@@ -23,6 +23,7 @@ from store import (
 )
 from store.disk.disk import read_file
 from store.index.consume_queue import UNIT_BYTES
+from tests.store.shared_disk import SharedDisk
 
 ROOT = Path("/queues")
 PER_FILE = 10
@@ -269,6 +270,20 @@ def test_dropped_queues_are_removed_later_if_a_checkpoint_or_the_removal_of_thei
     assert queues.dropped() == ["1-1"]
     queues.remove(queues.dropped())
     assert {name.partition("/")[0] for name in files_there(disk)} == {"11-0"}
+
+
+@pytest.mark.parametrize("wipes_first", [False, True])
+def test_dropped_queues_are_removed_while_a_received_snapshot_wipes_all_queues(*, wipes_first: bool) -> None:
+    """A checkpoint removes the files on a helper thread, and the event loop wipes the queues."""
+    disk = SharedDisk()
+    queues = some_queues(disk)
+    queues.drop(1)
+    dropped = queues.dropped()
+    acts: list[Callable[[], object]] = [queues.wipe, lambda: queues.remove(dropped)]
+    first, disk.before_next_unlink = acts if wipes_first else reversed(acts)
+    first()
+    assert files_there(disk) == []
+    assert queues.dropped() == []
 
 
 def test_a_start_before_the_next_checkpoint_finds_dropped_queues_and_one_behind_it_removes_what_is_left() -> None:

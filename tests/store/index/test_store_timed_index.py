@@ -31,6 +31,7 @@ from store.index.timed_unit import (
     units_of,
 )
 from tests.store.index.timed_model import Message, Model, messages_of
+from tests.store.shared_disk import SharedDisk
 
 ROOT = Path("/timed")
 MINUTE = 60_000
@@ -339,6 +340,21 @@ def test_a_table_that_is_written_while_the_index_is_wiped_has_no_effect() -> Non
     index.remove(stale)
     again = restarted(disk, index)
     assert everything(again) == everything(index) == model.left()
+
+
+@pytest.mark.parametrize("wipes_first", [False, True])
+def test_files_are_removed_behind_a_checkpoint_while_a_received_snapshot_wipes_the_index(*, wipes_first: bool) -> None:
+    disk = SharedDisk()
+    index, model = new_index(disk), Model()
+    model.put([0, MINUTE], [1, 1]).apply(index)
+    checkpoint(index)
+    index.drop_settled(TimedIndexCursor(MINUTE, 9, 2))
+    draft = index.draft()
+    index.write(draft)
+    acts: list[Callable[[], object]] = [index.wipe, lambda: index.remove(draft)]
+    first, disk.before_next_unlink = acts if wipes_first else reversed(acts)
+    first()
+    assert list(disk.list(ROOT)) == []
 
 
 # -- settled messages

@@ -17,6 +17,7 @@ from store import (
     EntryKind,
     LogSettings,
     MemoryDisk,
+    OutOfFilesError,
     PosixDisk,
     PreviousRun,
     Snapshot,
@@ -180,6 +181,29 @@ class TestDropBefore:
         assert disk.exists(DIRECTORY / f"{0:020}")
         start(disk)
         assert not disk.exists(DIRECTORY / f"{0:020}")
+
+    def test_a_removal_that_ran_out_of_files_is_completed_by_the_next_one(self) -> None:
+        disk = grown()
+        log = start(disk)
+        log.drop_before(snapshot_at(log, 8))
+        disk.fail("sync_directory", OutOfFilesError(DIRECTORY), times=2)
+        for _ in range(2):  # the second call syncs too, although it finds no files
+            with pytest.raises(OutOfFilesError):
+                log.segments.remove_dropped()
+            assert log.segments.has_dropped
+        log.segments.remove_dropped()
+        assert not log.segments.has_dropped
+        assert list(disk.list(DIRECTORY)) == [f"{base:020}" for base in log.segments.bases]
+
+    def test_a_reset_after_a_removal_that_ran_out_of_files_works(self) -> None:
+        disk = grown()
+        log = start(disk)
+        log.drop_before(snapshot_at(log, 8))
+        disk.fail("sync_directory", OutOfFilesError(DIRECTORY), times=1)
+        with pytest.raises(OutOfFilesError):
+            log.segments.remove_dropped()
+        log.reset(snapshot_at(log, 10))
+        assert list(disk.list(DIRECTORY)) == []
 
     def test_what_was_dropped_is_not_flushed_any_more(self) -> None:
         disk = NotedSyncs()

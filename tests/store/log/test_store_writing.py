@@ -171,6 +171,42 @@ class TestStaged:
         assert read == [draft(1, 400).body]
         assert log.reading.body(1) == draft(1, 400).body
 
+    @pytest.mark.parametrize("act", [CommitLog.write_out, CommitLog.sync])
+    def test_entries_that_are_being_written_out_are_in_no_span_yet(self, act: Callable[[CommitLog], object]) -> None:
+        """A reader of the file would find zeros there."""
+        disk, seen = InterruptedDisk(), list[list[int]]()
+        log = open_log(disk, STAGED)
+
+        def look() -> None:
+            seen.append([span.last_index for span in log.reading.spans()])
+
+        append(log, 30, 40)
+        act(log)
+        append(log, 50)
+        disk.before_next_write = look
+        act(log)
+        look()
+        assert seen == [[2], [3]]
+
+    @pytest.mark.parametrize("act", [CommitLog.write_out, CommitLog.sync])
+    def test_a_segment_that_the_log_has_left_is_in_a_span_only_once_it_is_in_the_file(
+        self, act: Callable[[CommitLog], object]
+    ) -> None:
+        disk, seen = InterruptedDisk(), list[list[bool]]()
+        log = open_log(disk, STAGED)
+        log.prepare_next()
+        append(log, 400)
+
+        def roll_and_look() -> None:
+            append(log, 900)
+            seen.append([span.is_last for span in log.reading.spans()])
+
+        disk.before_next_write = roll_and_look
+        act(log)
+        act(log)
+        seen.append([span.is_last for span in log.reading.spans()])
+        assert seen == [[], [False, True]]
+
     @pytest.mark.parametrize("act", [CommitLog.write_out, CommitLog.sync, CommitLog.prepare_next])
     def test_what_could_not_be_written_out_poisons_the_log(
         self, disk: MemoryDisk, act: Callable[[CommitLog], object]

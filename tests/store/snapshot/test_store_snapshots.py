@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import Checkpoint, DiskFailedError, MemoryDisk, NoSpaceError, Snapshot, SnapshotOffer
+from store import Checkpoint, DiskFailedError, MemoryDisk, NoSpaceError, OutOfFilesError, Snapshot, SnapshotOffer
 from store.snapshot.snapshots import Snapshots
 from tests.store.sample_log import each_kill
 
@@ -109,6 +109,28 @@ def test_the_start_moves_on_a_full_disk(disk: MemoryDisk) -> None:
         disk.fail(operation, NoSpaceError(SHARD))
     snapshots.begin_behind(snapshot(20))
     assert Snapshots(disk.after_kill(), SHARD).snapshot == snapshot(20)
+
+
+@pytest.mark.parametrize("operation", ["list", "unlink"])
+def test_the_start_moves_although_old_candidates_cannot_be_removed(disk: MemoryDisk, operation: str) -> None:
+    snapshots = kept(disk, 10, 20, 30)
+    disk.fail(operation, OutOfFilesError(SHARD), times=1)
+    snapshots.begin_behind(snapshot(20))
+    assert (snapshots.snapshot, snapshots.candidates()) == (snapshot(20), [10, 30])
+    snapshots.begin_behind(snapshot(30))
+    assert snapshots.candidates() == []
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_start_whose_move_was_not_durable_can_be_moved_again(disk: MemoryDisk, after: int) -> None:
+    snapshots, moved = kept(disk, 10), snapshot(10)
+    disk.fail("sync_directory", OutOfFilesError(SHARD), after=after, times=1)
+    with pytest.raises(OutOfFilesError):
+        snapshots.begin_behind(moved)
+    assert snapshots.snapshot is None
+    snapshots.begin_behind(moved)
+    for found in (snapshots, Snapshots(disk, SHARD)):
+        assert (found.snapshot, found.candidates()) == (moved, [])
 
 
 def test_a_reset_for_which_there_is_no_room_has_not_begun(disk: MemoryDisk) -> None:

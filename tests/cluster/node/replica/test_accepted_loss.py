@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from cluster.node.replica.accepted_loss import ACCEPTED, accept_loss
 from cluster.node.replica.disk_threads import CAUGHT_UP, DiskThreads, Flushing
 from cluster.node.runtime import Runtime
 from ledger.errors import RecoveryRefusedError
+from store import DiskFailedError
 from tests.cluster.node.replica.test_disk_threads import Worker
 
 
@@ -27,8 +29,8 @@ class Suspect:
         self.ended: list[BaseException] = []
         self.workers: dict[str, Worker] = {}
         self.raft = SimpleNamespace(node=2, leader=0, is_suspect=True)
-        driver = SimpleNamespace(raft=self.raft, accept_loss=self._accept)
-        self.replica: Any = SimpleNamespace(shard=0, driver=driver)
+        self.driver = SimpleNamespace(raft=self.raft, accept_loss=self._accept, needs_restart=False, failure=None)
+        self.replica: Any = SimpleNamespace(shard=0, driver=self.driver)
         runtime = Runtime(
             cast(Any, None), worker=lambda name: self.workers.setdefault(name, Worker()), vital=Vital(self.ended.append)
         )
@@ -94,6 +96,16 @@ async def test_a_leader_that_comes_during_the_flush_sends_the_entries_and_the_ma
     assert suspect.steps == ["flush"]
     assert suspect.events == []
     assert suspect.ended == []
+
+
+async def test_a_request_on_a_disk_that_has_failed_is_refused_at_once() -> None:
+    """No flush succeeds before the node is restarted."""
+    suspect = Suspect()
+    suspect.driver.failure, suspect.driver.needs_restart = DiskFailedError(Path("/data/log"), "I/O error"), True
+    async with asyncio.timeout(10):
+        with pytest.raises(RecoveryRefusedError, match=r"node 2 cannot flush the log.*I/O error.*restart the node"):
+            await accept_loss(suspect.replica, suspect.threads)
+    assert suspect.workers["flush"].jobs == []
 
 
 async def test_a_second_request_after_the_first_one_does_nothing_more() -> None:

@@ -14,7 +14,8 @@ import pytest
 from cluster.node.process.vital import Vital
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.runtime import Runtime
-from store import DiskFailedError, NoSpaceError, StoreError
+from store import DiskFailedError, NoSpaceError, OutOfFilesError, StoreError
+from tests.cluster.waiter import until
 
 
 class Worker:
@@ -131,3 +132,86 @@ async def test_a_flush_that_ends_while_the_node_stops_begins_nothing() -> None:
     workers["flush"].work()
     assert workers["votes"].jobs == []
     assert ended == []
+
+
+class Segments:
+    """Segment files before the log start, whose removal can fail."""
+
+    def __init__(self) -> None:
+        self.has_dropped = True
+        self.dirty = False
+        self.dirty_bytes = 0
+        self.attempts = 0
+        self.failures: list[StoreError] = []
+        self.during: Callable[[], object] = lambda: None
+
+    def remove_dropped(self) -> None:
+        self.attempts += 1
+        if self.failures:
+            raise self.failures.pop()
+        self.has_dropped = False
+        self.during()
+
+
+def make_tidying(workers: dict[str, Worker], ended: list[BaseException]) -> tuple[DiskThreads, Segments]:
+    runtime = Runtime(
+        cast(Any, None),
+        worker=lambda name: workers.setdefault(name, Worker()),
+        vital=Vital(ended.append),
+        shared_wait_s=lambda seconds: seconds,
+    )
+    segments = Segments()
+    files: Any = SimpleNamespace(sync=lambda: None, next_is_prepared=True, segments=segments)
+    schedule: Any = SimpleNamespace(interval_ms=1, is_due=lambda size, ms: False)
+    threads = DiskThreads(
+        files, cast(Any, None), runtime, Flushing("async", schedule),
+        forget_suspicion=lambda: None, on_failure=ended.append,
+        on_flush=lambda seconds: None,
+    )  # fmt: skip
+    return threads, segments
+
+
+async def test_segment_files_that_could_not_be_removed_are_removed_later(caplog: pytest.LogCaptureFixture) -> None:
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    threads, segments = make_tidying(workers, ended)
+    segments.failures = [OutOfFilesError(Path("/data/log"))] * 3
+    threads.start()
+    threads.tidy()
+    while segments.has_dropped:
+        await until(lambda: bool(workers["segments"].jobs), "the removal is tried")
+        workers["segments"].work()
+    await asyncio.sleep(0.02)
+    await threads.stop()
+    assert (segments.attempts, workers["segments"].jobs, ended) == (4, [], [])
+    assert [record.levelno for record in caplog.records] == [logging.WARNING], "it is told once"
+
+
+async def test_only_one_removal_of_segment_files_runs_and_another_follows_if_the_log_start_moved_meanwhile() -> None:
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    threads, segments = make_tidying(workers, ended)
+    threads.tidy()
+    threads.tidy()
+    assert len(workers["segments"].jobs) == 1
+
+    def moved() -> None:
+        segments.has_dropped, segments.during = True, lambda: None
+        threads.tidy()
+
+    segments.during = moved
+    workers["segments"].work()
+    assert segments.has_dropped
+    workers["segments"].work()
+    assert (segments.has_dropped, segments.attempts, workers["segments"].jobs) == (False, 2, [])
+
+
+async def test_a_removal_of_segment_files_on_a_disk_that_has_failed_is_the_shard_s_and_is_not_repeated() -> None:
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    threads, segments = make_tidying(workers, ended)
+    failure = DiskFailedError(Path("/data/log"), "I/O error")
+    segments.failures = [failure]
+    threads.start()
+    threads.tidy()
+    workers["segments"].work()
+    await asyncio.sleep(0.02)
+    await threads.stop()
+    assert (segments.attempts, workers["segments"].jobs, ended) == (1, [], [failure])

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ledger.batch import Batch
 from ledger.batch.columns import BinaryColumn
+from ledger.broker.consumer_groups.claims import QueueClaims
 from ledger.broker.consumer_groups.moved_batch import MessageMove, moved_batch
 from ledger.broker.produce.proposals import Committed
+from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.shared import group_receives, lease_entry, lease_turns, stored_batches
 from ledger.broker.shared.members import ChangeRequest
+from ledger.codec import Codec
 from ledger.errors import (
     BusyError,
     ConsumerFencedError,
@@ -36,6 +41,7 @@ from ledger.state.commands import (
 from ledger.state.group_modes import GroupMode
 from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.lease_window import MAX_WINDOW
+from ledger.v1 import consumer_group_operations_pb2
 from raft.core import Busy
 from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, QUEUE, Got, LeasingLeader, messages_of
 
@@ -708,6 +714,70 @@ async def test_a_change_of_a_deleted_group_does_not_let_the_new_group_begin() ->
     await leader.turn(2)
     (answer,) = new.answers()
     assert offsets(messages_of(answer)) == [3], "the new group begins at its start offset"
+
+
+@pytest.mark.parametrize("receives", [False, True])
+async def test_no_change_behind_the_deletion_brings_a_group_back(receives: bool) -> None:
+    leader = LeasingLeader()
+    leader.send(3)
+    member = leader.member()
+    got = await member.receive(2)
+    changing = leader.member(only_changes=True)
+    leader.turns.leave(member.member)
+    leader.turns.leave(changing.member)
+    shard = SimpleNamespace(turns=leader.turns, claims=QueueClaims(leader.replica))
+    consumptions: Any = SimpleNamespace(require=lambda _: shard)
+    service = ConsumerGroupOperations(consumptions, cast(Any, None), lambda: 0)
+    request = consumer_group_operations_pb2.ForgetConsumerGroupRequest(consumer_group=GROUP)
+    forgetting = asyncio.ensure_future(service.ForgetConsumerGroup(request, cast(Any, None)))
+    await asyncio.sleep(0)  # the deletion is proposed, and not applied
+    assert leader.replica.state.shared.leases.get(GROUP) is not None
+    changes = [
+        (each.queue, LeaseChange(ChangeKind.ACKNOWLEDGE, each.offset, 1, each.lease, each.resets)) for each in got
+    ]
+    leader.turns.change(ChangeRequest(changing.member, 1, changes))
+    late = leader.member()
+    if receives:
+        late.ask()
+    await leader.turn()
+    response = await forgetting
+    assert (response.queues, response.HasField("error")) == (2, False)
+    assert leader.replica.state.shared.leases.get(GROUP) is None
+    assert [answer.changed for answer in changing.answers()] == [[0, 0]]
+    await leader.turn()
+    (answer,) = late.answers()
+    assert isinstance(answer.error, ConsumerFencedError)
+    assert leader.turns._being_deleted == {}
+
+
+async def test_nothing_is_known_of_a_deleted_group() -> None:
+    leader = LeasingLeader(by_key=True)
+    leader.send(3, keys=["a", "b", "c"], headers=[[("price", b"11")]] * 3)
+    member = leader.member(where="price > 10")
+    await member.receive()
+    leader.turns.full_windows[GROUP] = 1
+    assert leader.turns._keys
+    assert leader.turns._matches._known
+    leader.append(ForgetConsumerGroup(GROUP))
+    await leader.turn()
+    (answer,) = member.answers()
+    assert isinstance(answer.error, ConsumerFencedError)
+    assert (leader.turns.full_windows, leader.turns._keys, leader.turns._matches._known) == ({}, {}, {})
+
+
+async def test_a_compressed_message_with_a_large_key_can_be_moved() -> None:
+    """Before, the copy was not compressed, so that no entry had room for it, and the group tried it for ever."""
+    leader = LeasingLeader(max_attempts=1)
+    leader.send(1, keys=["k" * (3 << 20)], codec=Codec.ZSTD)
+    member = leader.member()
+    await member.receive(lease_ms=1_000)
+    leader.pass_ms(1_000)
+    member.ask(wait_s=0)
+    await leader.turn()
+    assert leader.turns.moved == {GROUP: 1}
+    (batch,) = [Batch(body) for header, body in leader.entries() if header.topic_id == DEAD]
+    assert batch.header.codec == Codec.ZSTD
+    assert batch.keys() == [b"k" * (3 << 20)]
 
 
 async def test_a_message_is_given_up_by_the_lease_that_it_has() -> None:

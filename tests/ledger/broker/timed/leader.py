@@ -15,6 +15,7 @@ from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.members.membership import Membership
 from ledger.broker.timed.delivery import TimedDelivery
+from ledger.codec import Codec
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import Command, CreateTopic, RaiseFeatureLevel
 from ledger.state.feature_levels import TIMED
@@ -37,16 +38,21 @@ class Driver:
         self.failure = None
         self.raft = SimpleNamespace(leader=2, term=1, divergences={})
         self.now: int | None = NOW_MS
+        # The append time of new entries.
+        self.append_time_ms = NOW_MS
         self.proposed: list[tuple[Any, Header]] = []
 
     def check_room(self, size: int) -> None:
         """Accept everything."""
 
+    def now_ms(self) -> int:
+        return self.append_time_ms
+
     def passed_ms(self) -> int | None:
         return self.now
 
     def propose(self, proposal: Any) -> None:
-        header = self.log.append([proposal.draft], term=1, commit=0, now_ms=NOW_MS)[0]
+        header = self.log.append([proposal.draft], term=1, commit=0, now_ms=self.append_time_ms)[0]
         proposal.appended(header)
         self.proposed.append((proposal, header))
 
@@ -95,17 +101,19 @@ class Leader:
     def append(self, entry: Command | EntryDraft) -> Header:
         """Append an entry, and apply all entries."""
         draft = entry if isinstance(entry, EntryDraft) else EntryDraft(EntryKind.COMMAND, encode_command(entry))
-        header = self.log.append([draft], term=1, commit=0, now_ms=NOW_MS)[0]
+        header = self.log.append([draft], term=1, commit=0, now_ms=self.driver.append_time_ms)[0]
         self.commit()
         return header
 
-    def send(self, times_ms: Sequence[int], queue: int = 0, values: Sequence[bytes] = ()) -> Header:
+    def send(
+        self, times_ms: Sequence[int], queue: int = 0, values: Sequence[bytes] = (), codec: Codec = Codec.NONE
+    ) -> Header:
         """Append a timed batch. The value of a message is its identity, unless `values` are given."""
         offset = self.replica.state.next_offset(WAITING, 0)
         body = encode(
             values or [b"%d" % (offset + number) for number in range(len(times_ms))],
             topic_id=WAITING, queue=0, producer_id=offset + 1, epoch=0, first_sequence=0, base_timestamp_ms=NOW_MS,
-            timed=TimedColumn(ORDERS, queue, np.array(times_ms, np.int64)),
+            timed=TimedColumn(ORDERS, queue, np.array(times_ms, np.int64)), codec=codec,
         )  # fmt: skip
         return self.append(EntryDraft(EntryKind.BATCH, body, WAITING, 0, offset, len(times_ms)))
 

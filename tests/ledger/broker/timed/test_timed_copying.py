@@ -12,6 +12,7 @@ from ledger.broker.retention.retention import TrimPoint
 from ledger.broker.timed import copying
 from ledger.broker.timed.copying import WaitingCopies
 from ledger.broker.timed.delivery import TimedDelivery
+from ledger.codec import Codec
 from ledger.errors import BusyError, StorageFailedError
 from ledger.state.commands import CancelTimed
 from ledger.state.timed_table import TimedMessage
@@ -67,6 +68,19 @@ async def test_copies_that_are_too_many_for_one_entry_are_several(
     assert copies.is_clear(position)
     await leader.turns(delivery, LATER)
     assert leader.delivered() == values
+
+
+async def test_a_message_that_fits_only_compressed_is_copied_with_others_that_are_not_compressed(
+    leader: Leader, delivery: TimedDelivery, copies: WaitingCopies
+) -> None:
+    leader.send([LATER], values=[b"a"])
+    leader.send([LATER], values=[bytes(9_000)], codec=Codec.ZSTD)
+    leader.replica.max_entry_bytes = 8_000
+    position = leader.log.end
+    await leader.carry_out(copies.make(position))
+    assert copies.is_clear(position)
+    await leader.turns(delivery, LATER)
+    assert leader.delivered() == [b"a", bytes(9_000)]
 
 
 async def test_copies_are_copied_again(leader: Leader, delivery: TimedDelivery, copies: WaitingCopies) -> None:

@@ -12,6 +12,7 @@ from ledger.batch import Batch
 from ledger.broker.timed import delivery as module
 from ledger.broker.timed import turn, waiting_batches
 from ledger.broker.timed.delivery import TimedDelivery
+from ledger.codec import Codec
 from ledger.state import projected_timed
 from ledger.state.commands import CancelTimed, DeleteTopic
 from ledger.state.timed_table import TimedMessage
@@ -71,6 +72,16 @@ async def test_a_message_that_is_too_large_for_an_entry_holds_up_no_other(
     await leader.turns(delivery, NOW_MS + 1)  # finds it
     await leader.turns(delivery, NOW_MS + 1)
     assert leader.delivered() == [b"a", b"b"]
+
+
+async def test_a_message_that_fits_only_compressed_is_delivered_with_others_that_are_not_compressed(
+    leader: Leader, delivery: TimedDelivery
+) -> None:
+    leader.send([NOW_MS], values=[b"a"])
+    leader.send([NOW_MS], values=[bytes(9_000)], codec=Codec.ZSTD)
+    leader.replica.max_entry_bytes = 8_000
+    await leader.turns(delivery, NOW_MS + 1)
+    assert leader.delivered() == [b"a", bytes(9_000)]
 
 
 async def test_a_leader_that_does_not_know_the_time_waits(leader: Leader, delivery: TimedDelivery) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ledger.batch import HalfColumn, encode
 from ledger.broker.transactions.other_shards import OtherShards
+from ledger.retries import dead_letter_topic
 from ledger.state.commands import CreateTopic, RaiseFeatureLevel
 from ledger.state.feature_levels import TRANSACTIONS
 from ledger.state.transaction_table import TransactionTable
@@ -35,6 +36,13 @@ class HalfLeader(Leader):
         body = half_batch(value, replace(COLUMN, queue=queue, transaction=transaction), number)
         self.append(EntryDraft(EntryKind.BATCH, body, HALF_ID, 0, number, 1))
         return number
+
+    def dead_letter_topic(self) -> int:
+        """Create the dead-letter topic of the producer group, and return its id."""
+        self.append(CreateTopic(dead_letter_topic(COLUMN.group), 1))
+        topic = self.replica.state.topics.named(dead_letter_topic(COLUMN.group))
+        assert topic is not None
+        return topic.topic_id
 
     def values(self, topic_id: int = ORDERS, queue: int = 0) -> list[Header]:
         """Return the headers of the batches in a queue."""
