@@ -86,7 +86,15 @@ class ScaleDriver:
 
 
 class ScaleMembership:
-    """The part of `Membership` that changes of members use."""
+    """The part of `Membership` that the placement and changes of members use."""
+
+    def __init__(self, server: ScaleServer) -> None:
+        self._server = server
+
+    @property
+    def configuration(self) -> ShardConfiguration:
+        """The committed configuration. It is the newest one, because a change is committed at once, or it fails."""
+        return self._server.shard.configuration_of(self._server)
 
     def addresses(self) -> dict[int, str]:
         return {}
@@ -118,7 +126,7 @@ class ScaleReplica:
         self.state = state
         self.driver = ScaleDriver(server)
         self.log = ScaleLog(server.shard.last_block)
-        self.membership = ScaleMembership()
+        self.membership = ScaleMembership(server)
         self.feature_level = SimpleNamespace(check_new_member=lambda *_: None)
 
     @property
@@ -131,7 +139,7 @@ class ScaleReplica:
         return self.driver.leads and raft.log.term(raft.commit) == raft.term
 
     def newest_configuration(self) -> ShardConfiguration:
-        return self._server.shard.configuration_of(self._server)
+        return self.membership.configuration
 
     def check_leads(self, _: int) -> None:
         if not self.knows_the_end:
