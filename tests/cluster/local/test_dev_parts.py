@@ -112,6 +112,7 @@ def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
             DevCluster(tmp_path).start()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("name", ["security", "node-1", "node-3"])
 def test_a_directory_of_the_user_is_never_adopted(tmp_path: Path, name: str) -> None:
     """`purge` would remove the directory together with the cluster."""

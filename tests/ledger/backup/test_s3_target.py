@@ -45,6 +45,13 @@ class Bucket:
         }
 
 
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give boto3 credentials, so that it does not look for those of a machine at Amazon."""
+    for name, value in (("ACCESS_KEY_ID", "a"), ("SECRET_ACCESS_KEY", "b"), ("DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+
+
 def target_in(bucket: Bucket, now_s: list[float]) -> S3Target:
     target = S3Target("backups", "of/orders")
     target._client = bucket

@@ -26,6 +26,7 @@ async def goes_on(*_: Any) -> None:
 async def nothing(*_: Any) -> None: ...
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("task", ["mirror of t", "connection to server:1"])
 async def test_a_defect_of_a_task_ends_the_mirror(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, task: str
