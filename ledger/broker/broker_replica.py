@@ -518,13 +518,10 @@ class BrokerReplica:
         """Propose to cancel waiting messages. Until the entry is applied, no other entry delivers them. The result says
         for each message whether it was cancelled now: a message that an earlier entry delivers or cancels is not.
         Raises LedgerError if this node does not lead."""
-        body = self._encoded(command)
-        projected = self.check_leads(len(body))
-        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
-        projected.timed.admit(proposal, [item.identity for item in command.items])
-        self.driver.propose(proposal)
-        proposal.future.add_done_callback(self._count_cancelled)
-        return proposal.future
+        identities = [item.identity for item in command.items]
+        future = self._propose_admitted(command, lambda projected, entry: projected.timed.admit(entry, identities))
+        future.add_done_callback(self._count_cancelled)
+        return future
 
     def _count_cancelled(self, cancelled: asyncio.Future[tuple[bool, ...]]) -> None:
         if not cancelled.cancelled() and cancelled.exception() is None:
@@ -539,23 +536,15 @@ class BrokerReplica:
     def end_halves(self, command: Command, numbers: Sequence[int]) -> asyncio.Future[Any]:
         """Propose a command that settles the half batches `numbers`, or ends their transactions, also if the disk is
         nearly full. Until it is applied, no other entry does so. Raises LedgerError if this node does not lead."""
-        body = self._encoded(command)
-        projected = self.check_leads(len(body))
-        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
-        projected.transactions.admit(proposal, numbers)
-        self.driver.propose(proposal)
-        return proposal.future
+        return self._propose_admitted(command, lambda projected, entry: projected.transactions.admit(entry, numbers))
 
     def delete_topic(self, command: DeleteTopic) -> asyncio.Future[DeletedTopic | None]:
         """Propose to remove a topic from this shard, also if the disk is nearly full. Until the entry is applied, no
         batch of the topic is appended. Raises LedgerError if the topic cannot be deleted, or if this node does not
         lead."""
-        body = self._encoded(command)
-        projected = self.check_leads(len(body))
-        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
-        projected.admit_deletion(command.topic_id, proposal)
-        self.driver.propose(proposal)
-        return proposal.future
+        return self._propose_admitted(
+            command, lambda projected, entry: projected.admit_deletion(command.topic_id, entry)
+        )
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """Return the offset that the next message of the queue will get. Raises LedgerError if this node does not
@@ -667,6 +656,18 @@ class BrokerReplica:
                 f"An entry of {HEADER_SIZE + len(body):,} bytes is over the limit of {self.max_entry_bytes:,} bytes of "
                 "this shard: put less into one request, or raise `max_message_bytes` on all nodes."
             )
+
+    def _propose_admitted(
+        self, command: Command, admit: Callable[[Projected, CommandProposal], object]
+    ) -> asyncio.Future[Any]:
+        """Propose a command, also if the disk is nearly full. `admit` notes the entry in the projected state, which
+        knows it until it is applied. Raises LedgerError, also that of `admit`."""
+        body = self._encoded(command)
+        projected = self.check_leads(len(body))
+        proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)
+        admit(projected, proposal)
+        self.driver.propose(proposal)
+        return proposal.future
 
     def _propose_body(self, body: bytes) -> asyncio.Future[Any]:
         proposal = CommandProposal(EntryDraft(EntryKind.COMMAND, body), self._command_settled)

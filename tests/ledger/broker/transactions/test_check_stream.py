@@ -25,17 +25,23 @@ def client_of_billing() -> StreamClient:
     return client
 
 
-@pytest.mark.parametrize(
-    "last", [None, transaction_pb2.CheckAnswer(check=1, outcome=cast(Any, 9))], ids=["end", "no outcome"]
-)
-async def test_a_stream_ends_when_its_check_is_sent(last: transaction_pb2.CheckAnswer | None) -> None:
-    checkers, client, unused = Checkers(), client_of_billing(), cast(Any, SimpleNamespace())
-    service = TransactionService({}, unused, unused, checkers)
-    stream = asyncio.create_task(service.CheckTransactions(None, cast(Any, client)))
+async def stream_with_a_check(checkers: Checkers, client: Any) -> asyncio.Task[None]:
+    """Return the stream of a producer of "billing", whom a check was given that it has not answered."""
+    unused = cast(Any, SimpleNamespace())
+    stream = asyncio.create_task(TransactionService({}, unused, unused, checkers).CheckTransactions(None, client))
     await asyncio.sleep(0.001)
     producer = checkers.next_of("billing", 1)
     assert producer is not None
     producer.ask(ASKED).add_done_callback(lambda answer: answer.exception())
+    return stream
+
+
+@pytest.mark.parametrize(
+    "last", [None, transaction_pb2.CheckAnswer(check=1, outcome=cast(Any, 9))], ids=["end", "no outcome"]
+)
+async def test_a_stream_ends_when_its_check_is_sent(last: transaction_pb2.CheckAnswer | None) -> None:
+    checkers, client = Checkers(), client_of_billing()
+    stream = await stream_with_a_check(checkers, client)
     client.requests.put_nowait(last)
     await asyncio.sleep(0.001)
     assert client.is_sending
@@ -76,7 +82,7 @@ async def test_checks_that_are_not_sent_are_bounded_although_nobody_waits_for_th
 
 @pytest.mark.parametrize("failing", ["answered", "_check"], ids=["reading", "writing"])
 async def test_a_defect_of_a_stream_ends_it_with_the_defect(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkers, client, unused = Checkers(), client_of_billing(), cast(Any, SimpleNamespace())
+    checkers, client = Checkers(), client_of_billing()
     client.may_send.set()
 
     def fail(*_: object) -> None:
@@ -86,12 +92,7 @@ async def test_a_defect_of_a_stream_ends_it_with_the_defect(failing: str, monkey
         monkeypatch.setattr(Checker, "answered", fail)
     else:
         monkeypatch.setattr(transactions, "_check", fail)
-    service = TransactionService({}, unused, unused, checkers)
-    stream = asyncio.create_task(service.CheckTransactions(None, cast(Any, client)))
-    await asyncio.sleep(0.001)
-    producer = checkers.next_of("billing", 1)
-    assert producer is not None
-    producer.ask(ASKED).add_done_callback(lambda answer: answer.exception())
+    stream = await stream_with_a_check(checkers, client)
     client.requests.put_nowait(transaction_pb2.CheckAnswer(check=1))
     async with asyncio.timeout(5):
         with pytest.raises(RuntimeError, match="a defect"):
