@@ -11,6 +11,7 @@ from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.requests.request_truth import REQUESTS, RequestTruth
 from ledger.batch import encode
+from ledger.broker.access.proofs import REFUSED
 from store import EntryKind, Header
 
 REQUESTER, RESPONDER = 7, 1
@@ -94,6 +95,15 @@ def test_a_failure_of_the_handler_of_another_request(log: Log) -> None:
     log.truth.errs(RESPONDER, second, "no price")
     log.truth.failed(first, "no price")
     assert log.wrong == ["a failure is one of a handler of the request"]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_answer_that_was_sent_under_an_old_password(log: Log, answered: bool) -> None:
+    request = log.ask()
+    if answered:
+        log.answer(request)
+    log.truth.failed(request, f"the reply cannot be sent: {REFUSED}")
+    assert log.wrong == ([] if answered else ["a failure is one of a handler of the request"])
 
 
 def test_a_request_that_is_not_in_the_log(log: Log) -> None:
