@@ -7,6 +7,7 @@ This package contains, in reading order:
     consumer_groups.py   the rules for names and numbers of consumer groups and members
     retries.py           retry topics and dead letters: names, headers and delays
     shared.py            the limits of shared groups
+    checked_text.py      texts with a checksum, which name one message or transaction
     timed.py             messages with delivery times: their topic, limits and handles
     calendar.py          the times that have a date, for messages whose timestamp has none
     transactions.py      transactions: their topic, limits and ids

@@ -7,15 +7,12 @@ its delivery time. The identity is the offset of the message in its queue of `%T
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import google_crc32c
-
+from ledger.checked_text import CheckedText
 from ledger.errors import InvalidArgumentError
 
 # The topic in which messages wait for their delivery times. It has one queue in each shard.
@@ -35,12 +32,8 @@ MAX_IDENTITY = (1 << 63) - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
-# A handle begins with the version of its form.
-_VERSION = "t1_"
-# target topic id u32 | shard u32 | identity u64 | delivery time u64, ms | the lowest 3 bytes of the CRC32C before
-_HANDLE = struct.Struct("<IIQQ")
-_CHECK_BYTES = 3
-_HANDLE_LENGTH = len(_VERSION) + (_HANDLE.size + _CHECK_BYTES) * 4 // 3
+# target topic id u32 | shard u32 | identity u64 | delivery time u64, ms
+_HANDLE = CheckedText("t1_", struct.Struct("<IIQQ"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +47,16 @@ class TimedHandle:
 
     def __str__(self) -> str:
         """Return the handle as a printable text of letters, digits, - and _."""
-        fields = _HANDLE.pack(self.topic_id, self.shard, self.identity, self.deliver_at_ms)
-        return _VERSION + base64.urlsafe_b64encode(fields + _check_bytes(fields)).decode()
+        return _HANDLE.encode(self.topic_id, self.shard, self.identity, self.deliver_at_ms)
 
     @classmethod
     def parse(cls, text: object) -> TimedHandle:
         """Return the handle that `text`, a result of `str`, contains. Raises InvalidArgumentError for any other
         text."""
-        if not isinstance(text, str) or not text.startswith(_VERSION) or len(text) != _HANDLE_LENGTH:
+        numbers = _HANDLE.decode(text)
+        if numbers is None:
             raise _no_handle(text)
-        try:
-            data = base64.b64decode(text[len(_VERSION) :], altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            raise _no_handle(text) from None
-        fields = data[: _HANDLE.size]
-        if len(data) != _HANDLE.size + _CHECK_BYTES or data[_HANDLE.size :] != _check_bytes(fields):
-            raise _no_handle(text)
-        handle = cls(*_HANDLE.unpack(fields))
+        handle = cls(*numbers)
         if handle.identity > MAX_IDENTITY or handle.deliver_at_ms > MAX_DELIVERY_MS:
             raise _no_handle(text)
         return handle
@@ -98,10 +84,6 @@ class WaitingMessages:
 def moment(ms: int) -> datetime:
     """Return the time `ms`, in ms since 1970, in UTC."""
     return EPOCH + ms * MILLISECOND
-
-
-def _check_bytes(fields: bytes) -> bytes:
-    return int(google_crc32c.value(fields)).to_bytes(4, "little")[:_CHECK_BYTES]
 
 
 def _no_handle(text: object) -> InvalidArgumentError:

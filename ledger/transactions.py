@@ -7,14 +7,11 @@ half batch is its offset in the queue of `%HALF`. The number of a transaction is
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-import google_crc32c
-
+from ledger.checked_text import CheckedText
 from ledger.errors import InvalidArgumentError
 
 # The topic in which half batches wait. It has one queue in each shard.
@@ -60,12 +57,8 @@ _PHRASES = {
     TransactionOutcome.DEAD_LETTERS: "moved to the dead letters of its producer group",
 }
 
-# An id begins with the version of its form.
-_VERSION = "x1_"
-# topic id of the first message u32 | decision shard u32 | number u64 | 0 u16 | the lowest 3 bytes of the CRC32C before
-_ID = struct.Struct("<IIQH")
-_CHECK_BYTES = 3
-_ID_LENGTH = len(_VERSION) + (_ID.size + _CHECK_BYTES) * 4 // 3
+# topic id of the first message u32 | decision shard u32 | number u64 | 0 u16
+_ID = CheckedText("x1_", struct.Struct("<IIQH"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +71,18 @@ class TransactionId:
 
     def __str__(self) -> str:
         """Return the id as a printable text of letters, digits, - and _."""
-        fields = _ID.pack(self.topic_id, self.shard, self.number, 0)
-        return _VERSION + base64.urlsafe_b64encode(fields + _check_bytes(fields)).decode()
+        return _ID.encode(self.topic_id, self.shard, self.number, 0)
 
     @classmethod
     def parse(cls, text: object) -> TransactionId:
         """Return the id that `text`, a result of `str`, contains. Raises InvalidArgumentError for any other text."""
-        if not isinstance(text, str) or not text.startswith(_VERSION) or len(text) != _ID_LENGTH:
+        numbers = _ID.decode(text)
+        if numbers is None:
             raise _no_id(text)
-        try:
-            data = base64.b64decode(text[len(_VERSION) :], altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            raise _no_id(text) from None
-        fields = data[: _ID.size]
-        if len(data) != _ID.size + _CHECK_BYTES or data[_ID.size :] != _check_bytes(fields):
-            raise _no_id(text)
-        topic_id, shard, number, zero = _ID.unpack(fields)
+        topic_id, shard, number, zero = numbers
         if number > MAX_HALF or zero:
             raise _no_id(text)
         return cls(topic_id, shard, number)
-
-
-def _check_bytes(fields: bytes) -> bytes:
-    return int(google_crc32c.value(fields)).to_bytes(4, "little")[:_CHECK_BYTES]
 
 
 def _no_id(text: object) -> InvalidArgumentError:

@@ -172,6 +172,7 @@ def module_files(name: str) -> list[Path]:
 RIM_OF_RAFT = (
     "raft/transport/control_streams.py",
     "raft/transport/dialing.py",
+    "raft/transport/peer_calls.py",
     "raft/transport/proof_slots.py",
     "raft/transport/node_proof.py",
     "raft/transport/admission.py",

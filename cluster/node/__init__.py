@@ -15,6 +15,7 @@ This package contains, in reading order:
     repair/                scrub, startup repair and scrub repair
     runtime.py             clock, randomness, tasks and threads that a node is given; the simulator gives others
     resources.py           the resources of a node that all its replicas share
+    method_guard.py        puts a guard before the methods of a gRPC server
     request_guard.py       guards all gRPC methods of a server: proof, size and form of requests, unexpected errors
     receiving.py           the turns in which a server receives requests
     guarded_context.py     the context of a call whose requests are counted

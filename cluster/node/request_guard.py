@@ -29,6 +29,7 @@ from grpc import aio
 
 from cluster.node.delivered import Delivered
 from cluster.node.guarded_context import CountedReads, MalformedRequestError, RequestDecoder
+from cluster.node.method_guard import Handler, MethodGuard
 from cluster.node.receiving import Context, Receiving
 from ledger.broker.rpc.throttling import calling_client
 from ledger.broker.slow.slow_requests import SlowRequests
@@ -47,7 +48,7 @@ async def admit_everybody(method: str, context: Context) -> None:
     pass
 
 
-class RequestGuard(aio.ServerInterceptor):
+class RequestGuard(MethodGuard):
     """`RequestGuard` is the interceptor of one gRPC server."""
 
     def __init__(
@@ -59,30 +60,15 @@ class RequestGuard(aio.ServerInterceptor):
     ) -> None:
         """`delivered` counts the requests that the methods got. `slow` records calls with one request that were slow;
         None: they are not measured."""
+        super().__init__()
         self._slow = slow
         self._admit = admit
         self._delivered = delivered or Delivered()
         self._receiving = Receiving()
         self._malformed = RareLog(log, monotonic_s)
         self._unexpected = RareLog(log, monotonic_s)
-        # The guarded handlers, by method. A server has a fixed number of methods.
-        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        method = handler_call_details.method
-        guarded = self._guarded.get(method)
-        if guarded is None:
-            handler = await continuation(handler_call_details)
-            if handler is None:
-                return None  # no such method: gRPC answers UNIMPLEMENTED
-            guarded = self._guarded[method] = self._guard(method, handler)
-        return guarded
-
-    def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _guard(self, method: str, handler: Handler) -> Handler:
         decode = RequestDecoder(handler.request_deserializer)
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(

@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     streams.py           a stream to one peer that is opened again whenever it breaks
     dialing.py           the channels to other nodes
+    peer_calls.py        single calls of other nodes, beside the streams
     node_proof.py        the proof of caller and receiver that they are nodes of one cluster
     cluster_secret.py    the proof without certificates
     secret_file.py       who can read a file with a secret

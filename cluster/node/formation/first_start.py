@@ -17,15 +17,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from grpc import aio
-
 from cluster.node.formation.first_voters import in_turn
 from ledger.state.feature_levels import LATEST_LEVEL
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
-from raft.transport.dialing import Dialer, PlainDialer
-from raft.transport.node_proof import UnprovenError
+from raft.transport.dialing import Dialer
+from raft.transport.peer_calls import PeerCalls
 from raft.transport.rare_log import RareLog
-from raft.v1 import raft_pb2, raft_pb2_grpc
+from raft.v1 import raft_pb2
 
 log = logging.getLogger("ledgermq.node.formation")
 
@@ -121,27 +119,15 @@ class GrpcIntroductions:
     """Asks other nodes for their introductions over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
-        self._dialer = dialer or PlainDialer()
-        self._unproven_log = RareLog(log)
-        self._channels = {
-            node: self._dialer.channel(node, address, LARGEST_ANSWER_BYTES) for node, address in peers.items()
-        }
+        self._calls = PeerCalls(peers, dialer, RareLog(log), answer_s=ANSWER_S, largest_answer=LARGEST_ANSWER_BYTES)
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        channel = self._channels[node]
-        try:
-            answer: raft_pb2.IntroduceResponse = await raft_pb2_grpc.RaftStub(channel).Introduce(
-                request, timeout=ANSWER_S, metadata=await self._dialer.prove(channel, node)
-            )
-        except UnprovenError as error:
-            self._unproven_log.warning("node %d: %s", node, error)
-            return None
-        except aio.AioRpcError:
-            return None
+        answer: raft_pb2.IntroduceResponse | None
+        answer = await self._calls.call(node, lambda stub: stub.Introduce, request)
         return answer
 
     async def close(self) -> None:
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self._calls.close()
 
 
 async def first_configuration(

@@ -11,20 +11,17 @@ entry.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from grpc import aio
-
 from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration
-from raft.transport.dialing import Dialer, PlainDialer
-from raft.transport.node_proof import UnprovenError
+from raft.transport.dialing import Dialer
+from raft.transport.peer_calls import PeerCalls
 from raft.transport.rare_log import RareLog
-from raft.v1 import raft_pb2, raft_pb2_grpc
+from raft.v1 import raft_pb2
 from store import LogTail, StoreError
 from store.log.entry import EntryFlawError
 
@@ -116,25 +113,15 @@ class GrpcEntrySource:
     """An entry source over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str], dialer: Dialer | None = None) -> None:
-        self._dialer = dialer or PlainDialer()
-        self._unproven_log = RareLog(log)
-        self._channels = {node: self._dialer.channel(node, address) for node, address in peers.items()}
+        self._calls = PeerCalls(peers, dialer, RareLog(log), answer_s=ANSWER_S)
 
     async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
-        channel = self._channels[node]
-        try:
-            answer: raft_pb2.ReadEntriesResponse = await raft_pb2_grpc.RaftStub(channel).ReadEntries(
-                request, timeout=ANSWER_S, metadata=await self._dialer.prove(channel, node)
-            )
-        except UnprovenError as error:
-            self._unproven_log.warning("node %d: %s", node, error)
-            return None
-        except aio.AioRpcError:
-            return None
+        answer: raft_pb2.ReadEntriesResponse | None
+        answer = await self._calls.call(node, lambda stub: stub.ReadEntries, request)
         return answer
 
     async def close(self) -> None:
-        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+        await self._calls.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, cast
 import grpc
 from grpc import aio
 
+from cluster.node.method_guard import Handler, MethodGuard
 from cluster.node.security.forwarded_callers import ForwardedCallers, NodeCallers, header_of
 from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
@@ -44,7 +45,7 @@ UNPROVEN = "the call has no valid token: authenticate this connection with a use
 CANCELLED = "the call was cancelled before its end: the act may have been done"
 
 
-class RightsGuard(aio.ServerInterceptor):
+class RightsGuard(MethodGuard):
     """The interceptor of a node's gRPC server. `proofs` has the nodes that have proven themselves. Without
     `authentication`, only the methods for nodes ask who the caller is.
 
@@ -65,6 +66,7 @@ class RightsGuard(aio.ServerInterceptor):
     ) -> None:
         """If `everybody` is given, it is the caller of every call, and proves nothing. `monotonic_s` is the clock of
         the log lines, in seconds. `audit` is the audit log of the node; None: a new one."""
+        super().__init__()
         self._everybody = everybody
         self._replicas = replicas
         self._authorizer = authorizer
@@ -75,22 +77,6 @@ class RightsGuard(aio.ServerInterceptor):
         self._needed = needed
         self._refused_log = RareLog(log, monotonic_s)
         self._audit = audit or AuditLog(monotonic_s)
-        self._guarded: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        method = handler_call_details.method
-        guarded = self._guarded.get(method)
-        if guarded is None:
-            handler = await continuation(handler_call_details)
-            if handler is None:
-                return None  # no such method: gRPC answers UNIMPLEMENTED
-            is_for_clients = method.startswith(FOR_CLIENTS)
-            guarded = self._guarded[method] = self._guard(method, handler) if is_for_clients else handler
-        return guarded
 
     async def admit(self, method: str, context: Context) -> None:
         """End the call if its caller is not proven, before its request is read."""
@@ -103,7 +89,9 @@ class RightsGuard(aio.ServerInterceptor):
         except LedgerError as error:
             await self._refuse(method, None, needed, None, error, context)
 
-    def _guard(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+    def _guard(self, method: str, handler: Handler) -> Handler:
+        if not method.startswith(FOR_CLIENTS):
+            return handler
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 self.stream(method, cast("Method", handler.stream_stream)),
