@@ -4,6 +4,7 @@ This package contains, in reading order:
 
     broker.py           the parts of a broker; node_view.py says what clients learn about the node and the cluster
     broker_replica.py   a shard's replica as the broker uses it; applied_state.py is its state and indexes
+    replica_news.py     tells in the log and in events what happens to a replica
     log_batches.py      reads a batch at the place that an index names
     replicas.py         finds the replica for a request
     up_to_date.py       whether a replica knows what its shard has decided until now

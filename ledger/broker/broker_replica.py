@@ -13,11 +13,9 @@ ends, so nothing has to be rolled back.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -42,6 +40,7 @@ from ledger.broker.produce.produce_decisions import (
 from ledger.broker.produce.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.broker.produce.timed_limits import DEFAULT_ROOM, TimedLimits, TimedRoom
 from ledger.broker.produce.type_admission import target_topic, without_key
+from ledger.broker.replica_news import ReplicaNews, divergence_of
 from ledger.broker.retention.log_holds import LogHolds
 from ledger.broker.shared.lease_clock import LeaseClock
 from ledger.broker.timed.applied_timed import AppliedTimed
@@ -79,7 +78,6 @@ from raft.core import (
 )
 from raft.driver import Driver
 from raft.errors import CannotApplyError
-from raft.transport.rare_log import RareLog
 from store import (
     Checkpoint,
     CommitLog,
@@ -94,8 +92,6 @@ from store import (
     Suspect,
 )
 from store.log.entry import HEADER_SIZE
-
-log = logging.getLogger("ledgermq.broker.replica")
 
 
 class BrokerReplica:
@@ -143,7 +139,7 @@ class BrokerReplica:
         # The size of the log's disk in bytes; 0 if it is not known.
         self.disk_bytes = 0
         self._meter = meter
-        self._events = events or NodeEvents()
+        self._news = ReplicaNews(shard, events or NodeEvents(), monotonic_s)
         # Called after a command is applied, after a snapshot is restored, and when this node becomes ready to lead.
         self.on_change: Callable[[], None] = lambda: None
         # Called when this node begins or ends to lead.
@@ -159,10 +155,6 @@ class BrokerReplica:
         # How often this leader opened the stream to a follower again, because the follower only answered heartbeats.
         self.streams_reopened = 0
         self._lease_clock = LeaseClock(monotonic_s)
-        # The last disk failure that was logged; empty after a success.
-        self._logged_failure = ""
-        self._divergence_log = RareLog(log, monotonic_s)
-        self._unacknowledged_log = RareLog(log, monotonic_s)
         # Returns the type of a topic. The node sets it to ask its replica of shard 0, which alone knows the types.
         self.type_of_topic: Callable[[int], TopicType] = lambda _: TopicType.MIXED
         # Returns this node's replica of shard 0, or None before it has started. The node sets it.
@@ -235,10 +227,7 @@ class BrokerReplica:
 
     def apply(self, header: Header, body: memoryview) -> None:
         """Apply a committed entry. Raises CannotApplyError, and StoreError if an index cannot be written."""
-        if self._logged_failure:
-            log.info("shard %d: this node accepts writes again", self.shard)
-            self._events.happened(self.shard, "disk", "this node accepts writes again")
-            self._logged_failure = ""
+        self._news.writes_work()
         try:
             self._apply(header, body)
         except (LedgerError, InvalidConfigurationError) as reason:
@@ -247,7 +236,7 @@ class BrokerReplica:
             raise
         except Exception as bug:
             # Every node has this entry, and applies it again at each start. So the error must not end the node.
-            log.critical("shard %d: the program failed at entry %d", self.shard, header.index, exc_info=True)
+            self._news.failed_at(header.index)
             raise CannotApplyError(
                 header.index, f"this program failed at it ({type(bug).__name__}): install a version without the fault"
             ) from bug
@@ -264,7 +253,7 @@ class BrokerReplica:
             case EntryKind.CONFIGURATION:
                 configuration = decode_configuration(bytes(body))
                 self.membership.applied(header.index, configuration)
-                self._events.happened(self.shard, "members", members_of(configuration))
+                self._news.members_changed(configuration)
                 return
             case _:
                 return  # no-ops concern only Raft
@@ -301,20 +290,16 @@ class BrokerReplica:
     def log_starts(self, snapshot: Snapshot) -> None:
         """Remove the entries before a new log start from the key index and from the ConsumeQueues."""
         self._applied.log_starts(snapshot)
-        self._events.happened(self.shard, "log start", f"the log begins after entry {snapshot.index}")
+        self._news.log_starts(snapshot.index)
 
     def role_changed(self, change: RoleChange) -> None:
-        log.info("shard %d: %s in term %d, leader %s", self.shard, change.role.value, change.term, change.leader or "?")
-        self._events.happened(self.shard, "role", change.role.value, term=change.term, subject=change.leader)
+        self._news.role_changed(change, self._doubt() if change.accepts_loss else None)
         if change.leader:
             self.leader_changes += 1
         if change.accepts_loss:
             self.losses_accepted += 1
-            loss = loss_accepted(change.term, self._doubt())
-            log.error("shard %d: %s", self.shard, loss)
-            self._events.happened(self.shard, "suspect", loss, term=change.term)
         if change.was_unacknowledged and self._projected is not None:
-            log.error("shard %d: stopped leading, because a majority acknowledged nothing", self.shard)
+            self._news.stepped_down_unacknowledged()
         if not self.driver.leads:
             self._projected = None
             self._command_results.clear()
@@ -331,24 +316,12 @@ class BrokerReplica:
         self.on_role_change()
 
     def failed(self, failure: StoreError) -> None:
-        if str(failure) != self._logged_failure:  # the driver tries a full disk again and again
-            self._logged_failure = str(failure)
-            log.error("shard %d: no writes on this node: %s", self.shard, failure)
-            self._events.happened(self.shard, "disk", f"no writes on this node: {failure}")
+        self._news.writes_failed(failure)
         if isinstance(failure, NoSpaceError):
             self.room_changed(self.disk_full(failure))
 
     def diverged(self, divergences: Divergences) -> None:
-        self._events.happened(
-            self.shard,
-            "diverged",
-            self.divergence or "no member contradicts this log any more",
-            term=self.driver.raft.term,
-        )
-        if divergences:
-            self._divergence_log.error("%s", self.divergence)
-        else:
-            log.warning("shard %d: no member contradicts this log any more: writes are accepted again", self.shard)
+        self._news.diverged(self.divergence if divergences else "", self.driver.raft.term)
 
     @property
     def divergence(self) -> str:
@@ -358,11 +331,7 @@ class BrokerReplica:
 
     def unacknowledged(self, peer: int) -> None:
         self.streams_reopened += 1
-        self._unacknowledged_log.warning(
-            "shard %d: node %d answers heartbeats and acknowledges no entries: opening the stream to it again",
-            self.shard,
-            peer,
-        )
+        self._news.unacknowledged(peer)
 
     @property
     def unacknowledged_by(self) -> list[int]:
@@ -374,19 +343,14 @@ class BrokerReplica:
         return [node for node, progress in sorted(raft.progress.items()) if progress.answers.are_missing]
 
     def stopped_applying(self, reason: CannotApplyError) -> None:
-        self._events.happened(self.shard, "stopped", f"this replica applies no more entries: {reason}")
-        log.error(
-            "shard %d: this node applies no more entries, does not lead, and can be read up to the entry before: %s",
-            self.shard,
-            reason,
-        )
+        self._news.stopped_applying(reason)
 
     def room_changed(self, no_room: str, *, elsewhere: str = "") -> None:
         """Refuse or accept new data from now on. `no_room` says why the disk has no room, and is "" if it has room.
         Without room, this node hands leadership to a voter that has room. `elsewhere` says why no majority stores new
         entries although this node has room."""
         if (no_room or elsewhere) != self.no_room:
-            self._events.happened(self.shard, "disk", no_room or elsewhere or "there is room again")
+            self._news.room_changed(no_room or elsewhere)
         self.no_room = no_room or elsewhere
         self.driver.raft.room_changed(not no_room)
 
@@ -773,7 +737,7 @@ class BrokerReplica:
             case Stalled():
                 return BusyError(f"the disk of this node is too slow ({trouble}): try again shortly")
             case Diverged():
-                self._divergence_log.error("%s", self.divergence)
+                self._news.refused_as_diverged(self.divergence)
                 return DivergedError(self.divergence)
             case Transferring():
                 why = f", because {self.no_room}" if self.no_room else ""
@@ -801,33 +765,3 @@ class BrokerReplica:
             leader=leader,
             leader_address=address or None,
         )
-
-
-def divergence_of(shard: int, divergences: Divergences) -> str:
-    """Return the text that tells operators and clients of a divergence, and what to do."""
-    told = "; ".join(str(each) for _, each in sorted(divergences.items()))
-    return (
-        f"the replicas of shard {shard} have diverged, although one of the two logs is committed ({told}). The shard "
-        "takes no writes until an operator decides which nodes are right, removes the other nodes (`ledgermq cluster "
-        'remove-node`), and adds them again with empty directories: see "Diverged replicas" in OPERATING.md'
-    )
-
-
-def loss_accepted(term: int, doubt: Suspect | None) -> str:
-    """Return the text of the warning that a node logs after its election with the votes of suspect nodes."""
-    since = ""
-    if doubt is not None:
-        at = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).isoformat(timespec="seconds")
-        since = f" (on this node since {at}, after entry {doubt.last_index}: {doubt.reason})"
-    return (
-        f"this node leads term {term} by the votes of nodes that may have lost acknowledged "
-        f"entries{since}: entries that "
-        "no other node stored are lost, and acknowledged messages may be missing"
-    )
-
-
-def members_of(configuration: ShardConfiguration) -> str:
-    """Return who votes and who learns, in words."""
-    voters = ", ".join(map(str, sorted(configuration.voters)))
-    learners = ", ".join(map(str, sorted(configuration.learners)))
-    return f"voters {voters}" + (f"; learners {learners}" if learners else "")
