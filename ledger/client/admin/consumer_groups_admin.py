@@ -7,6 +7,7 @@ module sends a change to each shard that the change concerns.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -49,8 +50,7 @@ class ConsumerGroupsAdmin:
 
     async def list_all(self) -> list[ConsumerGroupSummary]:
         found: dict[str, ConsumerGroupSummary] = {}
-        for shard in self._shards():
-            response = await self._listed(shard)
+        for response in await asyncio.gather(*map(self._listed, self._shards())):
             for each in response.consumer_groups:
                 found[each.name] = _together(found.get(each.name), each, response.now_ms)
         return [found[name] for name in sorted(found)]
@@ -69,7 +69,7 @@ class ConsumerGroupsAdmin:
     async def describe(self, name: str) -> ConsumerGroupDescription:
         """Raises UnknownGroupError."""
         validate_consumed_name(name)
-        answers = [await self._described(shard, name) for shard in self._shards()]
+        answers = await asyncio.gather(*(self._described(shard, name) for shard in self._shards()))
         if not any(answer.members or answer.queues or answer.HasField("mode") for answer in answers):
             raise UnknownGroupError(
                 f'There is no consumer group "{name}": no member has joined it, and it has consumed no queue. Check '

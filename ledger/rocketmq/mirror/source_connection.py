@@ -117,8 +117,8 @@ class SourceConnection:
 
     async def run(self) -> None:
         """Keep the server informed that this consumer is there, until the task is cancelled."""
-        beating = asyncio.create_task(self._beat())
-        try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._beat(), name=f"heartbeats to {self.address}")
             while True:
                 try:
                     await self._tell()
@@ -128,9 +128,6 @@ class SourceConnection:
                     pass
                 heed_cancellation()
                 await asyncio.sleep(_AGAIN_S)
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
 
     async def close(self) -> None:
         """Tell the server that this consumer ends, and close the connection."""

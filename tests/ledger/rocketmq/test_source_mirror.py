@@ -42,3 +42,15 @@ async def test_a_defect_of_a_task_ends_the_mirror(
         await asyncio.wait_for(mirror.run(), 5)
     assert "Traceback" in caplog.text
     await mirror.close()
+
+
+@pytest.mark.real
+async def test_a_defect_of_the_heartbeats_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SourceSettings([SourceAddress("server", 1)], "group", "client")
+    connection = SourceConnection(settings.access_points[0], settings, ["t"], lambda: datetime.now(UTC))
+    monkeypatch.setattr(SourceConnection, "_tell", goes_on)
+    monkeypatch.setattr(SourceConnection, "_beat", fails)
+    with pytest.raises(ExceptionGroup) as failed:
+        await asyncio.wait_for(connection.run(), 5)
+    assert failed.group_contains(KeyError)
+    await connection.close()
