@@ -25,6 +25,8 @@ MAX_QUEUES = 20_000
 MAX_QUEUES_OF_ENTRY = 1_000
 # Queues in the configuration of one member (strategy by_configuration).
 MAX_CONFIGURED = 1024
+# Queues in the configurations of all members of a consumer group together. Leaders check it.
+MAX_CONFIGURED_OF_GROUP = 100_000
 # Shards whose machine rooms one member may report.
 MAX_ROOMS = 1024
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
@@ -72,6 +74,11 @@ def broadcast_name(consumer_group: str, instance: str) -> str:
 def is_broadcast(name: str) -> bool:
     """Return True if `name` is the name of one consumer of a broadcast, in the form that `broadcast_name` returns."""
     return _OF in name
+
+
+def group_of(name: str) -> str:
+    """Return the consumer group to which a name belongs that may be the name of a broadcast's consumer."""
+    return name.partition(_OF)[0]
 
 
 def validate_consumed_name(name: str) -> None:

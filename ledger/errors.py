@@ -8,6 +8,7 @@ converts it back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from ledger.v1 import error_pb2
@@ -514,6 +515,10 @@ class DeliveryTimeoutError(LedgerError, TimeoutError):
     def __init__(self, message: str = "", *, maybe_committed: bool) -> None:
         super().__init__(message)
         self.maybe_committed = maybe_committed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the error be pickled, so that it can come from another process."""
+        return partial(type(self), maybe_committed=self.maybe_committed), self.args, vars(self)
 
 
 class ResponderFailedError(LedgerError):

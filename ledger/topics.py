@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import SupportsIndex
 
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
@@ -115,14 +116,14 @@ def validate_stored_name(name: str) -> None:
 
 def validate_queue_count(queues: int) -> None:
     """Raise InvalidArgumentError if a topic cannot have `queues` queues."""
-    if not 1 <= queues <= MAX_QUEUES:
-        raise InvalidArgumentError(f"A topic cannot have {queues} queues: choose 1 to {MAX_QUEUES}.")
+    if not isinstance(queues, SupportsIndex) or not 1 <= queues.__index__() <= MAX_QUEUES:
+        raise InvalidArgumentError(f"A topic cannot have {queues!r} queues: choose 1 to {MAX_QUEUES}.")
 
 
 def validate_replicas(replicas: int) -> None:
     """Raise InvalidArgumentError if a shard cannot have `replicas` replicas."""
-    if not 1 <= replicas <= MAX_REPLICAS:
-        raise InvalidArgumentError(f"A shard cannot have {replicas} replicas: choose 1 to {MAX_REPLICAS}.")
+    if not isinstance(replicas, SupportsIndex) or not 1 <= replicas.__index__() <= MAX_REPLICAS:
+        raise InvalidArgumentError(f"A shard cannot have {replicas!r} replicas: choose 1 to {MAX_REPLICAS}.")
 
 
 def validate_topic_type(number: int) -> None:

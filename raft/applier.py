@@ -12,6 +12,9 @@ from store import EntryKind, Snapshot
 # Limits for one turn of the event loop. A longer turn would delay heartbeats.
 APPLY_ENTRIES_PER_TURN = 128
 APPLY_BYTES_PER_TURN = 4 << 20
+# A byte of a command takes about as long as so many bytes of a batch: a batch stays as it is, and a command can name
+# thousands of queues or messages.
+COMMAND_WEIGHT = 128
 
 
 class Applier:
@@ -83,7 +86,7 @@ class Applier:
             if header.kind is EntryKind.LOG_START:
                 self._moving = bytes(body)
                 self._finish_move()
-            budget -= header.size
+            budget -= header.size * (COMMAND_WEIGHT if header.kind is EntryKind.COMMAND else 1)
             self._proposals.applied(header.index)
             self._announce_leading(header.term)
 

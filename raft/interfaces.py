@@ -69,7 +69,8 @@ class DriverDisk(Protocol):
     the driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
-        """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""
+        """Write term and vote to the vote file, fsync the file in every flush mode, and then call done(). If a newer
+        call comes before the write begins, the newer vote replaces this one, and done() is not called."""
 
     def persist(self, done: Callable[[], None]) -> None:
         """Call done() when all writes so far are held as the flush mode promises: in the page cache, or after an fsync.

@@ -137,11 +137,10 @@ class LogStart:
 
     # -- from the leader
 
-    @property
-    def is_installing(self) -> bool:
-        """Return True if an installation is in progress: the old log is already invalid, and the new log after the
-        received snapshot does not exist yet."""
-        return self._snapshots.is_resetting
+    def has_replaced_log(self, snapshot: Snapshot) -> bool:
+        """Return True if the installation of this snapshot has begun: the old log is invalid, even if the new log does
+        not exist yet or the state is still the old state."""
+        return self._snapshots.is_resetting or self._snapshots.snapshot is snapshot
 
     def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:
         """Store a piece of a snapshot from the leader. Return the number of bytes received so far, or the whole
@@ -155,7 +154,7 @@ class LogStart:
     def install(self, snapshot: Snapshot) -> None:
         """Replace log and state by a received snapshot. After `install` the log begins after the snapshot. If the
         process is killed during the installation, the next start completes it. If the installation fails and
-        `is_installing` is False, log and state are unchanged."""
+        `has_replaced_log` is False, log and state are unchanged."""
         self._snapshots.begin_reset(snapshot)
         self._log.reset(snapshot)
         self._snapshots.finish_reset()

@@ -26,8 +26,8 @@ class ReceivedRange:
         can reject the Append without looking at the entries. After a rejection, `take` returns the Append unchanged.
 
         Raise InvalidMessage if an entry contains an impossible configuration, CorruptRangeError if the bytes are
-        damaged, ForkedError if they do not continue this log's chain, or another StoreError if this log cannot be read
-        now."""
+        damaged, ForkedError if they do not continue this log's chain, RangeDamagedError if this log is damaged before
+        the range, or another StoreError if this log cannot be read now."""
         if not entries or not self.continues_log(append) or append.term < self._raft.term:
             return append
         if append.sender in self._raft.divergences:

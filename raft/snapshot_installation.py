@@ -11,9 +11,12 @@ from raft.interfaces import Log, Machine
 from raft.log_start import LogStart
 from raft.snapshot_piece import SnapshotPiece
 from store import Snapshot, StoreError
+from store.log.entry import ALIGNMENT
 
 # A snapshot contains no messages. A node holds it in memory as a whole.
 MAX_SNAPSHOT_BYTES = 1 << 30
+# No log gets as long as this. Later positions must still fit in 63 bits.
+MAX_POSITION = 1 << 62
 
 
 class SnapshotInstallation:
@@ -79,8 +82,10 @@ class SnapshotInstallation:
             )
         if not 0 < snapshot.term <= chunk.term:
             raise InvalidMessage(chunk.sender, f"a snapshot of term {snapshot.term} from a leader of term {chunk.term}")
+        if snapshot.end % ALIGNMENT or not 0 < snapshot.end <= MAX_POSITION:
+            raise InvalidMessage(chunk.sender, f"a snapshot whose last entry ends at position {snapshot.end}")
         if self._raft.log.holds(snapshot.index, snapshot.term):
-            chain = self._log.entry(snapshot.index)[0].chain
+            chain = self._log.chain(snapshot.index)
             if chain != snapshot.chain:
                 raise InvalidMessage(
                     chunk.sender,
@@ -97,7 +102,7 @@ class SnapshotInstallation:
         try:
             log_start.install(snapshot)
         except StoreError as failure:
-            if failure.retriable and not log_start.is_installing:
+            if failure.retriable and not log_start.has_replaced_log(snapshot):
                 raise  # log and state are unchanged, and the leader sends the snapshot again
             raise CutFailedError(snapshot.index) from failure
         self._applier.installed(snapshot)

@@ -31,6 +31,7 @@ from chaos.live.report.headline import headline
 from chaos.live.run import run
 from chaos.sim.campaign.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.options import FiniteRange, renamed_option
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.verdict import gives_verdict
@@ -138,7 +139,7 @@ def _shares(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-@click.group(name="chaos")
+@click.group(cls=CommandGroup, name="chaos")
 def chaos() -> None:
     """Test a cluster of real nodes under faults.
 

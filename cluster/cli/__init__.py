@@ -1,6 +1,7 @@
 """Implements the command line `ledgermq`: the list of its commands, and the handling of failures.
 
     __init__.py         `_COMMANDS`, the list of commands; `main`, which runs one command and sets the exit status
+    command_group.py    a click group whose help has whole sentences
     options.py          options that several commands share: --bootstrap, --format, --shard, --data
     output.py           tables, JSON and sentences for the terminal
     failure.py          which errors are printed as one sentence
@@ -24,7 +25,8 @@ Commands write data to standard output, and messages for the user to standard er
 raising an exception, and `main` prints the exception as one sentence. The exit status is 0 for success, 1 for a
 failure, 2 for wrong usage, 130 for an interrupt with Ctrl-C, and 143 if SIGTERM stopped `produce` or `consume`. If a
 command function returns a number, the number is the exit status. If the number is a verdict, mark the function with
-`gives_verdict` (verdict.py): the status is 141 if the reader of the output leaves before the verdict.
+`gives_verdict` (verdict.py): the status is 141 if the reader of the output leaves before the verdict, and 2 if
+the output cannot be written.
 
 The module of a command is imported only when the command runs. Because the modules of commands are imported late,
 `ledgermq --help` is fast, and works where only the client packages are installed.
@@ -47,7 +49,7 @@ from click.shell_completion import CompletionItem
 
 from cluster.allocator import keep_large_buffers
 from cluster.cli.stopping import TERMINATED, TerminatedError
-from cluster.cli.verdict import ReaderLeftError
+from cluster.cli.verdict import ReaderLeftError, UnwrittenError, is_unwritable
 from cluster.grpc_engine import log_only_errors, prefer_older_engine
 from ledger.version import VERSION
 
@@ -147,6 +149,14 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options before the command. Options of commands stand after the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            where = f"{error.message} Options stand after the command: ledgermq COMMAND [OPTIONS]."
+            raise click.NoSuchOption(error.option_name, where, error.possibilities, ctx) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -174,6 +184,10 @@ class _LazyGroup(click.Group):
             sys.stdout.flush()
         except BrokenPipeError as error:  # here, because click would make it an exit status of 1
             raise ReaderLeftError(status) from error
+        except OSError as error:
+            if not is_unwritable():
+                raise
+            raise UnwrittenError(error, status or 1) from error
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -39,6 +39,7 @@ class Resends:
     def __init__(self, clients: ConsoleClients) -> None:
         self._clients = clients
         self._resends: dict[tuple[str, str], Resend] = {}
+        self._is_closed = False
 
     def find(self, token: str, group: str) -> Resend | None:
         """Return the newest resend of this login and group."""
@@ -65,6 +66,8 @@ class Resends:
         resend = self._resends[token, group] = Resend(group)
         try:
             letters = await self.letters(token, group)
+            if self._is_closed:
+                raise UnavailableError("This node stops: begin the resend on another node.")
         except BaseException:
             self._take_back(token, resend, known)
             raise
@@ -82,6 +85,8 @@ class Resends:
             del self._resends[token, resend.group]
 
     async def close(self) -> None:
+        """End all resends. A resend that is about to begin is refused."""
+        self._is_closed = True
         tasks = [resend.task for resend in self._resends.values() if resend.task is not None]
         for task in tasks:
             task.cancel()

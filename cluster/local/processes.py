@@ -158,7 +158,7 @@ class DevCluster:
 
         Raises DevError and LedgerError. After an OperationTimeoutError, the new node keeps running and keeps
         catching up."""
-        with self._locked():
+        with self._locked_cluster():
             bootstrap = self.bootstrap
             node = self._start_joining(timeout_s)
             with (
@@ -171,7 +171,7 @@ class DevCluster:
 
     def start_joining_node(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
         """Start one more node, which waits to be added to the cluster. Return its number. Raises DevError."""
-        with self._locked():
+        with self._locked_cluster():
             return self._start_joining(timeout_s)
 
     def _start_joining(self, timeout_s: float) -> int:
@@ -191,7 +191,7 @@ class DevCluster:
     def remove_node(self, node: int, *, force: bool = False, timeout_s: float = START_TIMEOUT_S) -> None:
         """Remove a node from the cluster, then stop the node's process and remove its data. With `force`, its replicas
         do not move to other nodes first. Raises DevError and LedgerError."""
-        with self._locked():
+        with self._locked_cluster():
             member = self.node(node)
             # An earlier attempt may have removed the node from the cluster and failed after that.
             with (
@@ -207,7 +207,7 @@ class DevCluster:
 
     def restart(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start one node if it does not run. Wait until all running nodes follow one leader in each shard."""
-        with self._locked():
+        with self._locked_cluster():
             member = self.node(node)
             if member.pid is None:
                 with turn():
@@ -404,6 +404,11 @@ class DevCluster:
 
     def _locked(self) -> AbstractContextManager[None]:
         return locked(self.directory / "lock")
+
+    def _locked_cluster(self) -> AbstractContextManager[None]:
+        """Do the same as `_locked` for a cluster that must exist. Raises DevError."""
+        self._plan()
+        return self._locked()
 
 
 def _observe(node: DevNode) -> NodeState:

@@ -269,4 +269,4 @@ class NodeView:
 def _end_of(log: CommitLog, index: int) -> int:
     """Return the position at which the entry `index` ends."""
     index = min(index, log.last_index)
-    return log.start if index < log.first_index else log.reading.tail_at(index).end
+    return log.start if index < log.first_index else log.reading.end(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from ledger.client.checked_numbers import checked_whole
@@ -45,6 +46,14 @@ def checked_client_id(client_id: str | None) -> str | None:
             f"{MAX_CLIENT_ID_BYTES} bytes in UTF-8."
         )
     return client_id
+
+
+def checked_path(name: str, given: object) -> Path:
+    """Return the path of a file, which a program gave as a str or as a path. Raises InvalidArgumentError, whose text
+    names the argument."""
+    if isinstance(given, (str, PurePath)) and str(given) and "\0" not in str(given):
+        return Path(given)
+    raise InvalidArgumentError(f"{name} is {shown(given)}: give the path of a file, as a str or a pathlib.Path.")
 
 
 def checked_list(name: str, given: object, what: str) -> list[Any]:

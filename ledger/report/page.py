@@ -16,9 +16,11 @@ from ledger.report.neighbours import link_neighbours
 
 def write_page(path: Path, package: str, **values: Any) -> Path:
     """Fill the template `page.html` of `package` with the values, write the page to `path`, and return `path`.
-    Link the page with the reports beside it. Raises OSError."""
+    Link the page with the reports beside it. Bytes of a path that are not UTF-8 are written as escapes such as \\udcff.
+    Raises OSError."""
     loader = ChoiceLoader([PackageLoader(package, "."), PackageLoader("ledger.report", ".")])
     environment = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
-    path.write_text(environment.get_template("page.html").render(values), encoding="utf-8")
+    page = environment.get_template("page.html").render(values)
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
     link_neighbours(path)
     return path

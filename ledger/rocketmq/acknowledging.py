@@ -68,7 +68,7 @@ class FrontAcknowledging:
         if isinstance(handle, FrontRefusal):
             return handle.status
         try:
-            outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease)
+            outcome = await self._leases.change(clients, group, ACKNOWLEDGE, handle.lease, in_time=handle.in_time)
         except LedgerError as error:
             return refusal_of(error).status
         return ok() if outcome.settled else _ended().status
@@ -85,7 +85,8 @@ class FrontAcknowledging:
             )
         handle = await _handle(request.receipt_handle, group, topic, clients)
         self._leases.drop(clients, group, handle.lease)
-        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, max(duration_ms, MIN_LEASE_MS))
+        lease_ms = max(duration_ms, MIN_LEASE_MS)
+        outcome = await self._leases.change(clients, group, EXTEND, handle.lease, lease_ms, in_time=handle.in_time)
         if not outcome.changed:
             raise _ended()
         return service_pb2.ChangeInvisibleDurationResponse(status=ok(), receipt_handle=str(handle.changed()))

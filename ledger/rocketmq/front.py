@@ -68,7 +68,7 @@ class RocketmqFront:
         self.sessions.on_end.append(self.receiving.end)
         self.sessions.on_gone.append(self.receiving.end)
         self.pulling = FrontPulling(self.groups)
-        self.checks = OrphanChecks(self.producers, self.pool.started)
+        self.checks = OrphanChecks(self.producers, self.pool.started, f"rocketmq-{runtime.rng.getrandbits(64):016x}")
         self.sending = FrontSending(limits, runtime.now_ms)
         self.telemetry = FrontTelemetry(self.sessions, self.producers, self.groups, limits, runtime.check)
 

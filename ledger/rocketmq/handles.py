@@ -24,9 +24,10 @@ from ledger.timed import TimedHandle
 
 _VERSION = "r1_"
 # hash of the consumer group u64 | topic id u32 | shard u32 | queue u32 | offset u64 | lease u64 | resets u64
-# | 8 bytes 0, in which older nodes write the end of the lease by their clock | serial u32
-# | the lowest 3 bytes of the CRC32C before
-_FIELDS = struct.Struct("<QIIIQQQ8xI")
+# | how long it is valid u64 | serial u32 | the lowest 3 bytes of the CRC32C before
+_FIELDS = struct.Struct("<QIIIQQQQI")
+# How long it is valid: until the lease ends. Otherwise 0, or, from older nodes, the end of the lease by their clock.
+_IN_TIME = 1
 _CHECK_BYTES = 3
 _LENGTH = len(_VERSION) + -(-(_FIELDS.size + _CHECK_BYTES) * 4 // 3)
 # Between the parts of the handle of a message that waits.
@@ -37,15 +38,17 @@ MAX_RECALL_CHARACTERS = 512
 @dataclass(frozen=True, slots=True)
 class ReceiptHandle:
     """Names a message that a consumer group has leased. `serial` counts the changes of the lease, so that of two
-    handles of one lease the newer one counts. The end of the lease is not in the handle: only the leader knows it."""
+    handles of one lease the newer one counts. With `in_time` the handle is valid until the lease ends, and otherwise
+    until the message is leased again. The end of the lease is not in the handle: only the leader knows it."""
 
     group_hash: int
     lease: MessageLease
     serial: int = 0
+    in_time: bool = False
 
     @classmethod
-    def of(cls, group: str, lease: MessageLease) -> ReceiptHandle:
-        return cls(xxhash.xxh3_64_intdigest(group.encode()), lease)
+    def of(cls, group: str, lease: MessageLease, *, in_time: bool = False) -> ReceiptHandle:
+        return cls(xxhash.xxh3_64_intdigest(group.encode()), lease, in_time=in_time)
 
     def changed(self) -> ReceiptHandle:
         """Return the handle of the lease after a change of its end."""
@@ -61,6 +64,7 @@ class ReceiptHandle:
             lease.offset,
             lease.entry,
             lease.resets,
+            _IN_TIME if self.in_time else 0,
             self.serial,
         )
         return _VERSION + _coded(fields + _check_bytes(fields))
@@ -72,12 +76,12 @@ class ReceiptHandle:
         fields = _decoded(text)
         if fields is None:
             raise invalid_handle("the receipt handle is not valid here: use the unchanged handle of the message")
-        group_hash, topic, shard, queue, offset, entry, resets, serial = _FIELDS.unpack(fields)
+        group_hash, topic, shard, queue, offset, entry, resets, valid, serial = _FIELDS.unpack(fields)
         if group_hash != xxhash.xxh3_64_intdigest(group.encode()) or topic != topic_id:
             raise invalid_handle("the receipt handle belongs to another consumer group or topic")
         if offset >= MAX_OFFSET:
             raise invalid_handle("the receipt handle names no message")
-        return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial)
+        return cls(group_hash, MessageLease(shard, topic, queue, offset, entry, resets), serial, valid == _IN_TIME)
 
 
 def _decoded(text: str) -> bytes | None:

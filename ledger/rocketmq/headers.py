@@ -1,7 +1,8 @@
 """The reserved headers in which the cluster keeps what RocketMQ's clients say about a message.
 
 Key, tag, look-up keys, time and user's properties have fields of their own in a message of the cluster. The other
-properties are headers. Their names begin with `%`, so they are no names of user's properties.
+properties are headers. Their names begin with `%`. A user's property whose name begins with `%` is a header with a
+control character before the name, which no name of a property contains.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ KEYS = "%KEYS"
 KEY_SEPARATOR = "\x01"
 
 RESERVED = "%"
+_ESCAPE = "\x01"
+
+
+def header_of(property_name: str) -> str:
+    """Return the name of the header that keeps a user's property."""
+    return f"{_ESCAPE}{property_name}" if property_name.startswith(RESERVED) else property_name
+
+
+def property_of(header: str) -> str:
+    """Return the name of the user's property that a header keeps, which is no reserved header."""
+    return header.removeprefix(_ESCAPE) if header.startswith(f"{_ESCAPE}{RESERVED}") else header
 
 
 def reserved_headers(

@@ -37,7 +37,9 @@ def incoming_message(message: Message[bytes], topic: pb.Resource, delivery: Fron
     """Return the message as a consumer gets it. `topic` is the topic as the consumer names it. Without `delivery`, it
     has no receipt handle."""
     reserved = {name: value for name, value in message.headers if name.startswith(names.RESERVED)}
-    properties = {name: text(value) for name, value in message.headers if not name.startswith(names.RESERVED)}
+    properties = {
+        names.property_of(name): text(value) for name, value in message.headers if not name.startswith(names.RESERVED)
+    }
     system = pb.SystemProperties(
         keys=_keys(message, reserved),
         message_id=message_id_of(message),

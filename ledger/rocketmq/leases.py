@@ -81,16 +81,23 @@ class FrontLeases:
         return len(self._renewed) >= MAX_RENEWED or self._renewed_of[holder] >= MAX_RENEWED_OF_A_CALLER
 
     async def change(
-        self, clients: NativeClients, group: str, kind: int, lease: MessageLease, duration_ms: int = 0
+        self,
+        clients: NativeClients,
+        group: str,
+        kind: int,
+        lease: MessageLease,
+        duration_ms: int = 0,
+        *,
+        in_time: bool = False,
     ) -> LeaseOutcome:
-        """Change one lease. Raises LedgerError."""
+        """Change one lease; with `in_time`, only if it has not ended. Raises LedgerError."""
         if kind != EXTEND:
             self.drop(clients, group, lease)
         changer = self._changer(clients, group, lease)
         if changer.is_full:
             raise BusyError("This node has too many acknowledgements of this group under way: try again shortly.")
         changer.used_s = self._monotonic_s()
-        return await changer.change(WantedLeaseChange(kind, lease, duration_ms))
+        return await changer.change(WantedLeaseChange(kind, lease, duration_ms, in_time))
 
     def renew(self, session: FrontSession, group: str, lease: MessageLease, ends_s: float) -> None:
         """Extend a lease from now on, as long as the client lives. `ends_s` is when it ends, by the node's steady
@@ -143,6 +150,8 @@ class FrontLeases:
             is_over = now_s - renewed.since_s > RENEW_AT_MOST_S or not self._sessions.is_alive(renewed.session)
             if is_over or renewed.ends_s < now_s:
                 self._renew_no_more(group, lease)
+            elif self._sessions.is_silent(renewed.session):
+                continue  # the lease ends, unless the client is heard again before
             elif renewed.ends_s - now_s < RENEW_BEFORE_S and not renewed.is_extending:
                 renewed.is_extending = True
                 self._later(self._extend(group, lease, renewed))

@@ -106,11 +106,12 @@ class FrontMember:
 
 @dataclass(frozen=True, slots=True)
 class WantedLeaseChange:
-    """A change of one lease. `kind` is as in WantedChange."""
+    """A change of one lease. `kind` and `in_time` are as in WantedChange."""
 
     kind: int
     lease: MessageLease
     duration_ms: int = 0
+    in_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ class LeaseChanger:
                 lease=wanted.lease.entry,
                 resets=wanted.lease.resets,
                 duration_ms=wanted.duration_ms,
+                in_time=wanted.in_time,
             )
             for wanted, _ in some
         ]

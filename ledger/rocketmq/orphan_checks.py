@@ -8,6 +8,9 @@ RocketMQ's clients name no producer group, so all producers of a topic are one g
 only while such a producer has a telemetry stream to it. Its answer to the leader is "unknown", and the producer's own
 answer ends the transaction.
 
+Java's client hangs for ever if it answers as many checks at the same time as the machine has processors, unless the
+checks come over one stream. So all leaders ask one front first, by its name, and a front asks a client over one stream.
+
 A node answers checks for a limited number of topics. If producers name more topics, each caller gets an equal share of
 them, so that no caller leaves the others without checks.
 """
@@ -45,10 +48,11 @@ _Place = tuple[str, str]
 class OrphanChecks:
     """Answers the checks of one node. Run the method `run` as a task."""
 
-    def __init__(self, producers: TopicProducers, started: Callable[[], list[NativeClients]]) -> None:
-        """`started()` returns the native clients of all callers."""
+    def __init__(self, producers: TopicProducers, started: Callable[[], list[NativeClients]], name: str) -> None:
+        """`started()` returns the native clients of all callers. `name` is a name of this front in the cluster."""
         self._producers = producers
         self._started = started
+        self._name = name
         # With the clients that they use.
         self._checks: dict[_Place, tuple[NativeClients, GroupChecks]] = {}
         # How many topics have no checks, because there are too many.
@@ -112,7 +116,7 @@ class OrphanChecks:
             self._ask(clients.caller.user, topic, asked)
             return "unknown"
 
-        return GroupChecks(clients.cluster, producer_group_of(topic), check)
+        return GroupChecks(clients.cluster, producer_group_of(topic), check, self._name)
 
     def _ask(self, user: str, topic: str, asked: CheckedTransaction) -> None:
         """Send the first message of a transaction to a producer of its topic, each in turn."""

@@ -185,7 +185,7 @@ def _checked_properties(message: pb.Message, tag: str | None, keys: tuple[str, .
     checked = []
     size = len((tag or "").encode()) + sum(len(key.encode()) for key in keys)
     for name, text in properties.items():
-        if not _is_text(name) or name in RESERVED_PROPERTIES or name.startswith(names.RESERVED):
+        if not _is_text(name) or name in RESERVED_PROPERTIES:
             raise FrontRefusal(
                 pb.ILLEGAL_MESSAGE_PROPERTY_KEY,
                 f"a property cannot have the name {name[:64]!r}: it is blank, has a control character, or is reserved",
@@ -196,7 +196,7 @@ def _checked_properties(message: pb.Message, tag: str | None, keys: tuple[str, .
             )
         value = text.encode()
         size += len(name.encode()) + len(value)
-        checked.append((name, value))
+        checked.append((names.header_of(name), value))
     if size > MAX_PROPERTIES_BYTES:
         raise FrontRefusal(
             pb.MESSAGE_PROPERTIES_TOO_LARGE,

@@ -32,7 +32,9 @@ async def routed_topic(cluster: ClusterClient, resource: pb.Resource) -> RoutedT
     except UnknownTopicError:
         raise FrontRefusal(
             pb.TOPIC_NOT_FOUND,
-            f"there is no topic {resource.name!r}: create it with `ledgermq topic create`, or check the name",
+            f"there is no topic {resource.name!r}: create it with `ledgermq topic create`, or check the name. "
+            # Apache's words, which the suite of the Node.js client looks for.
+            f"CODE: 17  DESC: No topic route info in name server for the topic: {resource.name}",
         ) from None
 
 

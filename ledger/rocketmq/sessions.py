@@ -22,6 +22,8 @@ ALIVE_S = 35.0
 # A client whose last telemetry stream has ended, and that makes no call for this time, seems to be gone. A client that
 # lives connects again within about a second, and receives again.
 GONE_S = 3.0
+# Without a stream, a client that lives is heard more often than this: it sends heartbeats.
+SILENT_S = 12.0
 # A client of which nothing was heard for this time is forgotten.
 FORGET_S = 120.0
 # Commands to one client that it has not read.
@@ -45,14 +47,12 @@ class FrontSession:
     streams: dict[object, asyncio.Queue[Command]] = field(default_factory=dict)
 
     def command(self, command: Command) -> bool:
-        """Send a command over the newest stream that has room. Return False if there is none."""
-        for outbox in reversed(list(self.streams.values())):
-            try:
-                outbox.put_nowait(command)
-            except asyncio.QueueFull:
-                continue
-            return True
-        return False
+        """Send a command over the newest stream. Return False if there is none, or it has no room."""
+        newest = next(reversed(self.streams.values()), None)
+        if newest is None or newest.full():
+            return False
+        newest.put_nowait(command)
+        return True
 
 
 class FrontSessions:
@@ -91,6 +91,10 @@ class FrontSessions:
             self._sessions.get((session.caller.user, session.client_id)) is session
             and self._monotonic_s() - session.seen_s <= ALIVE_S
         )
+
+    def is_silent(self, session: FrontSession) -> bool:
+        """Return True if the client has no stream and was not heard lately, as if its process was killed."""
+        return not session.streams and self._monotonic_s() - session.seen_s > SILENT_S
 
     def end(self, session: FrontSession) -> None:
         """Forget a client that has told that it ends."""

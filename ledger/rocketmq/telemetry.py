@@ -3,6 +3,9 @@
     client ─ settings ─> answer with the settings that count
     client <─ commands ─ "how did this transaction end?"
 
+Node.js's client with several topics begins to wait for its settings when it knows the routes of all topics, and waits
+for ever if it got them before. So it gets them several times.
+
 A slow client delays only itself: the node reads the next message of a client after the client has read all commands.
 The stream ends when the user was removed or has a new password.
 """
@@ -37,6 +40,8 @@ MAX_SETTINGS_BYTES = 256 << 10
 LOOK_S = 5.0
 # A client that reads nothing for this time is refused.
 STALLED_S = 30.0
+# When Node.js's client gets its settings again, after the answer.
+REPEATS_S = (0.5, 2.0, 5.0, 10.0)
 _CONSUMERS = frozenset({pb.PUSH_CONSUMER, pb.SIMPLE_CONSUMER, pb.PULL_CONSUMER})
 _LITE = frozenset({pb.LITE_PUSH_CONSUMER, pb.LITE_SIMPLE_CONSUMER})
 
@@ -65,7 +70,9 @@ class FrontTelemetry:
         outbox: asyncio.Queue[Command] = asyncio.Queue(MAX_COMMANDS)
         key = object()
         session.streams[key] = outbox
-        reader = asyncio.create_task(self._read(call, clients, context, outbox), name="telemetry of a RocketMQ client")
+        repeats: list[asyncio.TimerHandle] = []
+        reading = self._read(call, clients, context, outbox, repeats)
+        reader = asyncio.create_task(reading, name="telemetry of a RocketMQ client")
         sending = asyncio.Lock()
         writer = asyncio.create_task(_write(context, outbox, sending), name="commands to a RocketMQ client")
         watch = asyncio.create_task(self._watch(call.caller), name="the user of a RocketMQ client")
@@ -77,6 +84,8 @@ class FrontTelemetry:
         finally:
             session.streams.pop(key, None)
             self._sessions.stream_ended(session)
+            for repeat in repeats:
+                repeat.cancel()
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -89,16 +98,26 @@ class FrontTelemetry:
                 raise result
 
     async def _read(
-        self, call: FrontCall, clients: NativeClients, context: Context, outbox: asyncio.Queue[Command]
+        self,
+        call: FrontCall,
+        clients: NativeClients,
+        context: Context,
+        outbox: asyncio.Queue[Command],
+        repeats: list[asyncio.TimerHandle],
     ) -> None:
-        """Read what the client tells until it ends the stream. Raises FrontRefusal."""
+        """Read what the client tells until it ends the stream. `repeats` are the answers that it gets again. Raises
+        FrontRefusal."""
         while (command := await context.read()) is not aio.EOF:
             session = self._sessions.seen(call)
             if command.ByteSize() > MAX_SETTINGS_BYTES:
                 raise FrontRefusal(pb.BAD_REQUEST, f"a command has at most {MAX_SETTINGS_BYTES} bytes")
             if command.WhichOneof("command") == "settings":
-                answer = await self._settings(session, call, clients, command.settings)
-                await outbox.put(service_pb2.TelemetryCommand(status=ok(), settings=answer))
+                settings = await self._settings(session, call, clients, command.settings)
+                answer = service_pb2.TelemetryCommand(status=ok(), settings=settings)
+                await outbox.put(answer)
+                for earlier in repeats:
+                    earlier.cancel()
+                repeats[:] = _repeated(answer, outbox) if _waits_late(call, settings) else ()
                 await outbox.join()
 
     async def _watch(self, caller: Caller) -> None:
@@ -150,6 +169,21 @@ class FrontTelemetry:
         if mode is None:  # it begins when the client names a topic
             return consumer_settings(told, call, fifo=False, max_attempts=ATTEMPTS)
         return consumer_settings(told, call, fifo=mode.by_key, max_attempts=mode.max_attempts)
+
+
+def _waits_late(call: FrontCall, settings: pb.Settings) -> bool:
+    """Return True if the client may get the settings before it waits for them."""
+    return call.is_node_js and len(settings.publishing.topics) + len(settings.subscription.subscriptions) > 1
+
+
+def _repeated(answer: Command, outbox: asyncio.Queue[Command]) -> list[asyncio.TimerHandle]:
+    """Give the client an answer again at `REPEATS_S`, if it reads its commands."""
+
+    def again() -> None:
+        if not outbox.full():
+            outbox.put_nowait(answer)
+
+    return [asyncio.get_running_loop().call_later(after_s, again) for after_s in REPEATS_S]
 
 
 async def _write(context: Any, outbox: asyncio.Queue[Command], sending: asyncio.Lock) -> None:

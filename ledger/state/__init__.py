@@ -15,6 +15,7 @@ This list has the modules in reading order.
     hold_table.py              the holds of this shard's log
     pinned_leader.py           the pinned leader of this shard
     progress_table.py          the progress of consumer groups in queues
+    subscribed_queues.py       how many queues the topics of a consumer group have
     consumer_group_table.py    the members and assignments of consumer groups
     coordinator_table.py       which shard coordinates which consumer group
     consumption.py             applies the commands of consumer groups to both tables

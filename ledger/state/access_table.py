@@ -153,21 +153,27 @@ class AccessTable:
 
     def delegate(self, token: DelegatedToken, index: int) -> None:
         """Add a delegated token. Raises UnknownUserError, or InvalidArgumentError if there are too many tokens."""
-        self.require(token.user)
-        own = sum(each.user == token.user for each in self.tokens.values())
-        if own >= MAX_TOKENS_OF_A_USER:
-            raise InvalidArgumentError(
-                f"User {token.user} has {own} delegated tokens already, which is the limit: wait until some expire, "
-                "delegate for a shorter time, or end them all with a new password."
-            )
-        if len(self.tokens) >= MAX_DELEGATED_TOKENS:
-            raise InvalidArgumentError(
-                f"There are {len(self.tokens)} delegated tokens already, which is the limit: wait until some expire, "
-                "or delegate for a shorter time."
-            )
+        self.check_delegation(token.user)
         self.tokens[token.digest] = token
         self._look_ahead()
         self.changed_at = index
+
+    def check_delegation(self, user: str, now_ms: int = 0) -> None:
+        """Raise UnknownUserError, or InvalidArgumentError if there are too many tokens for one more of this user.
+        Tokens that have ended at `now_ms` do not count."""
+        self.require(user)
+        tokens = [each for each in self.tokens.values() if each.expires_ms > now_ms]
+        own = sum(each.user == user for each in tokens)
+        if own >= MAX_TOKENS_OF_A_USER:
+            raise InvalidArgumentError(
+                f"User {user} has {own} delegated tokens already, which is the limit: wait until some expire, "
+                "delegate for a shorter time, or end them all with a new password."
+            )
+        if len(tokens) >= MAX_DELEGATED_TOKENS:
+            raise InvalidArgumentError(
+                f"There are {len(tokens)} delegated tokens already, which is the limit: wait until some expire, "
+                "or delegate for a shorter time."
+            )
 
     def expire(self, now_ms: int) -> None:
         """Remove expired tokens. If no token has expired, the call returns at once."""

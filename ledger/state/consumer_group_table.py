@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ledger.consumer_groups import MAX_CONFIGURED, MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
 from ledger.errors import GroupConflictError, GroupFullError
+from ledger.state.subscribed_queues import SubscribedQueues
 
 NO_ROOMS: Mapping[int, str] = MappingProxyType({})
 
@@ -97,11 +98,21 @@ class ConsumerGroup:
         self.assigned = 0
         self.members: dict[str, MemberRecord] = {}
         self.shares: dict[TopicQueueId, QueueShare] = {}
-        # Topic id -> number of queues; of different numbers that members report, the largest.
-        self.queues: dict[int, int] = {}
+        # The subscriptions of `members`.
+        self._subscribed = SubscribedQueues()
         # Shard -> machine room of the node that leads it, as a member reported last. Empty if the strategy does not use
         # rooms.
         self.rooms: dict[int, str] = {}
+
+    @property
+    def queues(self) -> Mapping[int, int]:
+        """Topic id -> number of queues; of different numbers that members report, the largest."""
+        return self._subscribed.most
+
+    def queues_with(self, details: MemberDetails) -> int:
+        """Return how many queues all topics would have together if this member joined with these details."""
+        known = self.members.get(details.member)
+        return self._subscribed.total_with(details.subscriptions, known.details.subscriptions if known else ())
 
     def view(self, member: str) -> list[OwnedQueue]:
         """Return the queues that this member owns, sorted by topic and queue."""
@@ -117,12 +128,13 @@ class ConsumerGroup:
         known = self.members.get(details.member)
         if known is None:
             self.members[details.member] = MemberRecord(details, index)
-            _count(self.queues, details.subscriptions)
+            self._subscribed.add(details.subscriptions)
         elif known.details == details and self.strategy == strategy and knew_rooms:
             return False
         else:
+            self._subscribed.remove(known.details.subscriptions)
+            self._subscribed.add(details.subscriptions)
             known.details = details
-            self.count_queues()
         self.strategy = strategy
         self.generation = index
         return True
@@ -135,26 +147,16 @@ class ConsumerGroup:
         for queue in [queue for member in gone for queue in member.owned]:
             self.shares[queue].owner = ""
             self._give(queue, self.shares[queue], index)
+        for member in gone:
+            self._subscribed.remove(member.details.subscriptions)
         if gone:
             self.generation = index
-            self.count_queues()
         return bool(gone)
 
-    def count_queues(self) -> None:
-        """Compute `queues` again from the subscriptions of all members."""
-        self.queues = {}
-        for subscriptions in {member.details.subscriptions: None for member in self.members.values()}:
-            _count(self.queues, subscriptions)
-
-    def queues_but_of(self, member: str) -> dict[int, int]:
-        """Return the number of queues of each topic to which at least one member except `member` subscribes."""
-        if member not in self.members:
-            return dict(self.queues)
-        others = (each.details.subscriptions for name, each in self.members.items() if name != member)
-        queues: dict[int, int] = {}
-        for subscriptions in dict.fromkeys(others):
-            _count(queues, subscriptions)
-        return queues
+    def put(self, member: MemberRecord) -> None:
+        """Add a member that a snapshot contains."""
+        self.members[member.details.member] = member
+        self._subscribed.add(member.details.subscriptions)
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
         """Set the targets of the given queues. An empty target means that the consumer group no longer reads the
@@ -194,7 +196,7 @@ class ConsumerGroup:
             if owner is not None:
                 del owner.owned[queue]
                 owner.version = index
-        self.count_queues()
+        self._subscribed.forget(topic_id)
         self.generation = index
 
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
@@ -220,13 +222,6 @@ class ConsumerGroup:
             share.owner, share.epoch = share.target, index
             target.owned[queue] = None
             target.version = index
-
-
-def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
-    """Merge the queue counts of these subscriptions into `queues`, which maps topic ids to numbers of queues. If
-    two different numbers are known for a topic, keep the larger number."""
-    for topic_id, count in subscriptions:
-        queues[topic_id] = max(queues.get(topic_id, 0), count)
 
 
 class ConsumerGroupTable:
@@ -292,7 +287,5 @@ class ConsumerGroupTable:
             raise GroupFullError(
                 f"A member can be configured with at most {MAX_CONFIGURED} queues, not {len(details.configured)}."
             )
-        queues = group.queues_but_of(details.member)
-        _count(queues, details.subscriptions)
-        if sum(queues.values()) > MAX_QUEUES:
+        if group.queues_with(details) > MAX_QUEUES:
             raise GroupFullError(f"The topics of consumer group {group.name!r} have more than {MAX_QUEUES} queues.")

@@ -80,22 +80,9 @@ class Consumption:
         which `was_deleted(topic id)` is True. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
         GroupFullError.
         """
-        member = wanted.member
-        validate_group_name(wanted.consumer_group)
-        validate_member(
-            member.member,
-            client_id=member.client_id,
-            strategy=wanted.strategy,
-            room=member.room,
-            session_timeout_ms=member.session_timeout_ms,
-        )
-        rooms = dict(wanted.rooms)
-        if len(rooms) > MAX_ROOMS:
-            raise InvalidArgumentError(f"A member can report the rooms of {MAX_ROOMS} shards, not of {len(rooms)}.")
-        for room in rooms.values():
-            validate_room(room)
-        existing = _of_existing_topics(member, was_deleted)
-        return self.groups.join(wanted.consumer_group, wanted.strategy, existing, index, rooms)
+        check_join(wanted)
+        existing = _of_existing_topics(wanted.member, was_deleted)
+        return self.groups.join(wanted.consumer_group, wanted.strategy, existing, index, dict(wanted.rooms))
 
     def leave(self, wanted: LeaveConsumerGroup, index: int) -> bool:
         """Apply the command `LeaveConsumerGroup`. Returns True if any of the command's members existed."""
@@ -176,6 +163,23 @@ class Consumption:
         group after this entry."""
         self.progress.forget_topic(topic_id)
         self.groups.forget_topic(topic_id, version)
+
+
+def check_join(wanted: JoinConsumerGroup) -> None:
+    """Raise InvalidGroupNameError or InvalidArgumentError if a value of a join is impossible, whatever the state is."""
+    member, rooms = wanted.member, dict(wanted.rooms)
+    validate_group_name(wanted.consumer_group)
+    validate_member(
+        member.member,
+        client_id=member.client_id,
+        strategy=wanted.strategy,
+        room=member.room,
+        session_timeout_ms=member.session_timeout_ms,
+    )
+    if len(rooms) > MAX_ROOMS:
+        raise InvalidArgumentError(f"A member can report the rooms of {MAX_ROOMS} shards, not of {len(rooms)}.")
+    for room in rooms.values():
+        validate_room(room)
 
 
 def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> None:

@@ -84,13 +84,13 @@ def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
     group = ConsumerGroup(state.name, state.strategy)
     group.generation, group.assigned = state.generation, state.assigned
     group.rooms = {each.shard: each.room for each in state.rooms}
-    group.members = {each.member: _member(each) for each in state.members}
+    for member in state.members:
+        group.put(_member(member))
     for each in state.shares:
         queue = TopicQueueId(each.topic_id, each.queue)
         group.shares[queue] = QueueShare(each.owner, each.epoch, each.target)
         if each.owner:
             group.members[each.owner].owned[queue] = None
-    group.count_queues()
     return group
 
 

@@ -31,6 +31,8 @@ MAX_LEASE_TIME_MS = (1 << 53) - 1
 MAX_LEASED_QUEUES = 50_000
 # Offsets in all windows of the shard together. The memory of a slot is 32 bytes.
 MAX_OPEN_OFFSETS = 200_000
+# Of one consumer group. Leaders check it, so that one group does not take the room of all others.
+MAX_OPEN_OFFSETS_OF_GROUP = 100_000
 
 
 class ChangeKind(IntEnum):
@@ -78,6 +80,10 @@ class LeasedGroup:
 
     created: int
     windows: dict[TopicQueueId, LeaseWindow] = field(default_factory=dict)
+
+    def open_offsets(self) -> int:
+        """Return the number of offsets in the windows of the group."""
+        return sum(map(len, self.windows.values()))
 
 
 class LeaseTable:
@@ -179,7 +185,7 @@ class LeaseTable:
         if group is None:
             return 0
         self._windows -= len(group.windows)
-        self._offsets -= sum(map(len, group.windows.values()))
+        self._offsets -= group.open_offsets()
         return len(group.windows)
 
     def forget_topic(self, topic_id: int) -> None:

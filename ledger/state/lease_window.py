@@ -35,6 +35,8 @@ SLOT = np.dtype(
 Slots = NDArray[np.void]
 _MAX_ATTEMPTS = (1 << 32) - 1
 _SETTLED = np.array((0, 0, 0, 0, 1), SLOT)
+# The least slots for which a window has memory, when it has some.
+_LEAST_ROOM = 16
 
 
 class Lease(NamedTuple):
@@ -53,29 +55,32 @@ class LeaseWindow:
         self.begin = begin
         # How often the offset of the group was reset. A handle from before a reset is refused.
         self.resets = resets
-        self._slots = np.zeros(0, SLOT) if slots is None else slots.copy()
+        # The slots are those from `_first` on. Behind them, all bytes are 0: growing by one slot costs the same however
+        # long the window is, because all replicas apply thousands of changes in one go.
+        self._memory = np.zeros(0, SLOT) if slots is None else slots.copy()
+        self._first, self._count = 0, len(self._memory)
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return self._count
 
     @property
     def end(self) -> int:
         """The offset after the last message that was handed out or passed over."""
-        return self.begin + len(self._slots)
+        return self.begin + self._count
 
     @property
     def slots(self) -> Slots:
         """The slots from `begin` on. Do not change them, and do not keep them: the next change replaces them."""
-        return self._slots
+        return self._memory[self._first : self._first + self._count]
 
     def slot(self, offset: int) -> np.void | None:
         """Return the slot of this offset, or None if the offset is not in the window."""
         at = offset - self.begin
-        return self._slots[at] if 0 <= at < len(self._slots) else None
+        return self._memory[self._first + at] if 0 <= at < self._count else None
 
     def open_messages(self) -> int:
         """Return the number of messages that were handed out or passed over, and are not settled."""
-        return len(self._slots) - int(np.count_nonzero(self._slots["is_settled"]))
+        return self._count - int(np.count_nonzero(self.slots["is_settled"]))
 
     def settled(self, first: int, count: int, resets: int) -> int:
         """Return how many messages of this range are settled, or 0 if the offset was reset since."""
@@ -137,7 +142,7 @@ class LeaseWindow:
             return skipped
         self._drop_settled()
         more = end - max(first, self.end)
-        if not len(self._slots) and first <= self.begin:  # however far: no slot is needed
+        if not self._count and first <= self.begin:  # however far: no slot is needed
             self.begin = end
         else:
             was = self.end
@@ -147,7 +152,8 @@ class LeaseWindow:
 
     def reset(self, offset: int) -> None:
         """Begin anew at this offset. All leases end."""
-        self.begin, self._slots = offset, np.zeros(0, SLOT)
+        self.begin = offset
+        self._memory, self._first, self._count = np.zeros(0, SLOT), 0, 0
         self.resets += 1
 
     def changed(self) -> None:
@@ -156,7 +162,7 @@ class LeaseWindow:
 
     def runs(self) -> tuple[NDArray[np.int64], Slots]:
         """Return the runs of equal slots, in the order of offsets: their lengths, and one slot of each."""
-        slots = self._slots
+        slots = self.slots
         if not len(slots):
             return np.zeros(0, np.int64), slots
         firsts = np.append(0, np.flatnonzero(slots[1:] != slots[:-1]) + 1)
@@ -164,14 +170,23 @@ class LeaseWindow:
 
     def _range(self, first: int, count: int) -> Slots:
         """Return the slots of the range that are in the window, as a view."""
-        start = min(max(first - self.begin, 0), len(self._slots))
-        return self._slots[start : max(start, first + count - self.begin)]
+        start = min(max(first - self.begin, 0), self._count)
+        stop = max(start, min(first + count - self.begin, self._count))
+        return self._memory[self._first + start : self._first + stop]
 
     def _reach(self, end: int) -> None:
-        if end > self.end:  # np.concatenate compares the fields of both arrays first, which takes longer than this
-            known = self._slots
-            self._slots = np.zeros(end - self.begin, SLOT)
-            self._slots[: len(known)] = known
+        count = end - self.begin
+        if count <= self._count:
+            return
+        if self._first + count > len(self._memory):
+            self._move(max(2 * count, _LEAST_ROOM))
+        self._count = count
+
+    def _move(self, room: int) -> None:
+        """Move the slots into new memory for `room` slots."""
+        known, self._memory, self._first = self.slots, np.zeros(room, SLOT), 0
+        # As bytes, because numpy copies records field by field.
+        self._memory.view(np.uint8)[: known.nbytes] = known.view(np.uint8)
 
     @staticmethod
     def _settle(slots: Slots, which: NDArray[np.bool_]) -> int:
@@ -179,12 +194,16 @@ class LeaseWindow:
         return int(np.count_nonzero(which))
 
     def _drop_settled(self) -> None:
-        if not len(self._slots) or not self._slots[0]["is_settled"]:
+        slots = self.slots
+        if not len(slots) or not slots[0]["is_settled"]:
             return
-        waiting = self._slots["is_settled"] == 0
-        passed = int(waiting.argmax()) if waiting.any() else len(self._slots)
+        waiting = slots["is_settled"] == 0
+        passed = int(waiting.argmax()) if waiting.any() else len(slots)
         self.begin += passed
-        self._slots = self._slots[passed:].copy()
+        self._first += passed
+        self._count -= passed
+        if len(self._memory) > max(4 * self._count, _LEAST_ROOM):
+            self._move(2 * self._count)
 
 
 def _held(slots: Slots, lease: int) -> NDArray[np.bool_]:

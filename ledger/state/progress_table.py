@@ -15,14 +15,18 @@ a reset is refused after the reset.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ledger.consumer_groups import group_of
 from ledger.errors import BusyError, ConsumerFencedError, GroupFullError, OffsetBeyondEndError
 
 # Of all consumer groups together: enough for 200 consumer groups with 1,000 queues each.
 MAX_CONSUMED_QUEUES = 200_000
+# Of one consumer group and its broadcasts. Leaders check it, so that one group does not take the places of all others.
+MAX_CONSUMED_QUEUES_OF_GROUP = 100_000
 # Of one queue. Above this number the owner must consume the first messages before it may move more.
 MAX_SETTLED = 10_000
 
@@ -58,33 +62,42 @@ class ProgressTable:
     """The progress of every consumer group in every queue that it has claimed."""
 
     def __init__(self, progress: Iterable[tuple[ConsumedQueue, QueueProgress]] = ()) -> None:
-        self._progress = dict(progress)
+        # By the name of a consumer group or of a broadcast's consumer. Never empty. A user can let a group be
+        # described, deleted and created again all the time, so none of that may look at other groups.
+        self._of_name: dict[str, dict[ConsumedQueue, QueueProgress]] = {}
+        self._size = 0
+        # By consumer group, its broadcasts included: how many queues it has in this table. Never 0.
+        self._counts: Counter[str] = Counter()
+        for key, each in progress:
+            self._put(key, each)
 
     def __len__(self) -> int:
-        return len(self._progress)
+        return self._size
 
     def __iter__(self) -> Iterator[tuple[ConsumedQueue, QueueProgress]]:
         """Yield all progress, sorted by consumer group, topic and queue."""
-        return iter(sorted(self._progress.items(), key=lambda each: each[0]))
+        return (each for name in sorted(self._of_name) for each in self.of(name))
 
     def get(self, key: ConsumedQueue) -> QueueProgress | None:
-        return self._progress.get(key)
+        queues = self._of_name.get(key.consumer_group)
+        return None if queues is None else queues.get(key)
+
+    def count_of(self, consumer_group: str) -> int:
+        """Return in how many queues a consumer group and its broadcasts have progress, each consumer counted."""
+        return self._counts[group_of(consumer_group)]
 
     def in_any_order(self) -> list[tuple[ConsumedQueue, QueueProgress]]:
-        return list(self._progress.items())
+        return [each for queues in self._of_name.values() for each in queues.items()]
 
     def of(self, consumer_group: str) -> list[tuple[ConsumedQueue, QueueProgress]]:
         """Return the progress of one consumer group in all its queues, sorted by topic and queue."""
-        return sorted(
-            ((key, progress) for key, progress in self._progress.items() if key.consumer_group == consumer_group),
-            key=lambda each: each[0],
-        )
+        return sorted(self._of_name.get(consumer_group, {}).items(), key=lambda each: each[0])
 
     def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> QueueProgress:
         """Record a claim of a queue with this epoch, and fence all earlier epochs. A consumer group without
         progress in this queue begins at `start_offset`. Raises ConsumerFencedError if a later epoch has claimed the
         queue, and GroupFullError if the table is full."""
-        progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
+        progress = self.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)
         progress.epoch = epoch
@@ -120,7 +133,7 @@ class ProgressTable:
     def settle(self, key: ConsumedQueue, offset: int) -> None:
         """Mark a message as settled. The leader has checked before the append that the owner is allowed to move the
         message."""
-        progress = self._progress.get(key)
+        progress = self.get(key)
         if progress is not None and not progress.has_settled(offset):
             insort(progress.settled, offset)
             self._advance(progress, progress.offset)
@@ -129,22 +142,35 @@ class ProgressTable:
         """Set the offset of the consumer group, forward or back. `end` is the offset that the queue's next message
         gets. Raises OffsetBeyondEndError, GroupFullError."""
         _check_end(key, offset, end)
-        progress = self._progress.get(key) or self._begin(key, 0, offset)
+        progress = self.get(key) or self._begin(key, 0, offset)
         progress.offset, progress.settled = offset, []
         progress.resets += 1
         return progress
 
     def forget(self, consumer_group: str) -> int:
         """Remove all progress of the consumer group. Return the number of queues in which the group had progress."""
-        gone = [key for key in self._progress if key.consumer_group == consumer_group]
-        for key in gone:
-            del self._progress[key]
-        return len(gone)
+        return self._remove(list(self._of_name.get(consumer_group, ())))
 
     def forget_topic(self, topic_id: int) -> None:
         """Remove all progress in the queues of a deleted topic."""
-        for key in [key for key in self._progress if key.topic_id == topic_id]:
-            del self._progress[key]
+        self._remove([key for queues in self._of_name.values() for key in queues if key.topic_id == topic_id])
+
+    def _put(self, key: ConsumedQueue, progress: QueueProgress) -> None:
+        self._of_name.setdefault(key.consumer_group, {})[key] = progress
+        self._size += 1
+        self._counts[group_of(key.consumer_group)] += 1
+
+    def _remove(self, keys: Sequence[ConsumedQueue]) -> int:
+        for key in keys:
+            queues, group = self._of_name[key.consumer_group], group_of(key.consumer_group)
+            del queues[key]
+            if not queues:
+                del self._of_name[key.consumer_group]
+            self._counts[group] -= 1
+            if not self._counts[group]:
+                del self._counts[group]
+        self._size -= len(keys)
+        return len(keys)
 
     def _begin(self, key: ConsumedQueue, epoch: int, offset: int) -> QueueProgress:
         if len(self) >= MAX_CONSUMED_QUEUES:
@@ -153,13 +179,14 @@ class ProgressTable:
                 f"limit: delete consumer "
                 "groups that you no longer need."
             )
-        progress = self._progress[key] = QueueProgress(epoch, offset)
+        progress = QueueProgress(epoch, offset)
+        self._put(key, progress)
         return progress
 
     def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> QueueProgress:
         """Return the progress in a queue, for a request of the queue's owner. Raises ConsumerFencedError if the
         last claim had another epoch, or if a reset followed the last claim."""
-        progress = self._progress.get(key)
+        progress = self.get(key)
         if progress is None or not epoch or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)
         return progress

@@ -313,7 +313,7 @@ class SharedTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ..., start_offset: _Optional[int] = ..., filter: _Optional[str] = ...) -> None: ...
 
 class WantedChange(_message.Message):
-    __slots__ = ("kind", "topic_id", "queue", "first", "size", "lease", "resets", "duration_ms")
+    __slots__ = ("kind", "topic_id", "queue", "first", "size", "lease", "resets", "duration_ms", "in_time")
     KIND_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -322,6 +322,7 @@ class WantedChange(_message.Message):
     LEASE_FIELD_NUMBER: _ClassVar[int]
     RESETS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    IN_TIME_FIELD_NUMBER: _ClassVar[int]
     kind: int
     topic_id: int
     queue: int
@@ -330,7 +331,8 @@ class WantedChange(_message.Message):
     lease: int
     resets: int
     duration_ms: int
-    def __init__(self, kind: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first: _Optional[int] = ..., size: _Optional[int] = ..., lease: _Optional[int] = ..., resets: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    in_time: bool
+    def __init__(self, kind: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first: _Optional[int] = ..., size: _Optional[int] = ..., lease: _Optional[int] = ..., resets: _Optional[int] = ..., duration_ms: _Optional[int] = ..., in_time: _Optional[bool] = ...) -> None: ...
 
 class Receive(_message.Message):
     __slots__ = ("max_messages", "max_bytes", "lease_ms", "max_wait_ms", "attempt_id", "repeated_attempt")

@@ -152,14 +152,16 @@ class ListedHalf(_message.Message):
     def __init__(self, number: _Optional[int] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., messages: _Optional[int] = ..., size: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
 
 class CheckAnswer(_message.Message):
-    __slots__ = ("producer_group", "check", "outcome")
+    __slots__ = ("producer_group", "check", "outcome", "name")
     PRODUCER_GROUP_FIELD_NUMBER: _ClassVar[int]
     CHECK_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     producer_group: str
     check: int
     outcome: CheckOutcome
-    def __init__(self, producer_group: _Optional[str] = ..., check: _Optional[int] = ..., outcome: _Optional[_Union[CheckOutcome, str]] = ...) -> None: ...
+    name: str
+    def __init__(self, producer_group: _Optional[str] = ..., check: _Optional[int] = ..., outcome: _Optional[_Union[CheckOutcome, str]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class TransactionCheck(_message.Message):
     __slots__ = ("error", "check", "shard", "transaction", "topic_id", "queue", "since_ms", "unknowns", "body")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import grpc
@@ -35,7 +35,8 @@ log = logging.getLogger("ledgermq.raft.transport")
 
 # The largest number of bundles that wait for one peer. Further bundles are dropped.
 CONTROL_BOUND = 256
-# The largest number of messages in one bundle. Further messages of the same turn are dropped.
+# The largest number of messages in one bundle. The sender drops further messages of the same turn, and the receiver
+# refuses a larger bundle, because it handles all messages of a bundle in one turn.
 BUNDLE_BOUND = 1024
 
 
@@ -180,7 +181,7 @@ class ControlStreams:
                 while (bundle := await context.read()) is not aio.EOF:
                     await check.end_if_removed(context)
                     self._answers[sender] = answers
-                    for wire in bundle.messages:
+                    for wire in messages_of(bundle, sender):
                         receiver = self._shards.get(wire.shard)
                         if receiver is not None and not receiver.refusal_for(wire.incarnation):
                             self._receive(receiver, sender, wire)
@@ -189,7 +190,7 @@ class ControlStreams:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     def _receive_answers(self, sender: int, bundle: raft_pb2.ControlBundle) -> None:
-        for wire in bundle.messages:
+        for wire in messages_of(bundle, sender):
             if (receiver := self._shards.get(wire.shard)) is not None:
                 self._receive(receiver, sender, wire)
 
@@ -197,6 +198,14 @@ class ControlStreams:
         message = control_from_wire(wire, sender, self.node)
         if message is not None:
             receiver.receive(message)
+
+
+def messages_of(bundle: raft_pb2.ControlBundle, sender: int) -> Sequence[raft_pb2.ControlMessage]:
+    """Return the messages of a received bundle. Raises InvalidMessage if there are too many."""
+    messages: Sequence[raft_pb2.ControlMessage] = bundle.messages
+    if len(messages) > BUNDLE_BOUND:
+        raise InvalidMessage(sender, f"a bundle of {len(messages)} control messages, and at most {BUNDLE_BOUND} may be")
+    return messages
 
 
 def caller(cluster: str, sender: int, receiver: int) -> tuple[tuple[str, str], ...]:

@@ -199,6 +199,17 @@ def _translating(path: Path) -> Iterator[None]:
         raise translated(error, path) from error
 
 
+def _exists(path: Path) -> bool:
+    """Return whether the path exists. A path that cannot be looked at is an error, because callers make a missing file
+    anew."""
+    with _translating(path):
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    return True
+
+
 class PosixFile:
     """A file of the operating system, used by its descriptor: with pwritev, pread, fdatasync and a shared read-only
     mapping."""
@@ -274,8 +285,9 @@ class PosixFile:
         # The mapping is not unmapped here: it ends with the last view that a reader still holds.
         self._view = None
         if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+            descriptor, self._descriptor = self._descriptor, -1
+            with _translating(self._path):
+                os.close(descriptor)
 
 
 class MappedFile(PosixFile):
@@ -349,7 +361,7 @@ class PosixDisk:
             raise
 
     def exists(self, path: Path) -> bool:
-        return path.exists()
+        return _exists(path)
 
     def list(self, directory: Path) -> Sequence[str]:
         with _translating(directory):
@@ -391,6 +403,9 @@ class PosixDisk:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise DirectoryInUseError(path.parent, f"process {holder}" if holder else "another process") from error
+        except OSError as error:  # for example, a network file system without locks
+            os.close(descriptor)
+            raise translated(error, path) from error
         try:
             with _translating(path):
                 # Write first, truncate afterwards: an empty file frees its block, and a full disk might not give one.
@@ -412,7 +427,7 @@ class PosixReadOnlyDisk:
             return PosixFile(path, descriptor)
 
     def exists(self, path: Path) -> bool:
-        return path.exists()
+        return _exists(path)
 
     def list(self, directory: Path) -> Sequence[str]:
         with _translating(directory):

@@ -34,7 +34,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from store.disk.disk import Disk, File
+from store.disk.disk import Disk, File, remove_file
 from store.disk.numbered import is_number, name_of
 from store.errors import IndexDamagedError, StoreError
 from store.index.file_mark import FileMark
@@ -176,8 +176,7 @@ class KeyFile:
     def remove(self) -> None:
         self.close()
         for path in (self.path, self._slots_path):
-            if self._disk.exists(path):
-                self._disk.unlink(path)
+            remove_file(self._disk, path)
 
     # -- how entries are linked
 

@@ -28,7 +28,18 @@ _OPEN_FILES = 2  # the file that grows, and an older file that is read
 class UnitFiles:
     """Stores a sequence of units of equal size in files. A new object is empty, even if the directory holds files."""
 
-    __slots__ = ("_crc", "_directory", "_disk", "_end", "_files", "_first", "_full", "_unit_bytes", "_units_per_file")
+    __slots__ = (
+        "_crc",
+        "_directory",
+        "_disk",
+        "_end",
+        "_files",
+        "_first",
+        "_full",
+        "_removed_below",
+        "_unit_bytes",
+        "_units_per_file",
+    )
 
     def __init__(self, disk: Disk, directory: Path, unit_bytes: int, units_per_file: int) -> None:
         self._disk = disk
@@ -37,6 +48,8 @@ class UnitFiles:
         self._units_per_file = units_per_file
         self._first = 0
         self._end = 0
+        # This object has removed, or has not written, the files before this unit.
+        self._removed_below = 0
         self._files: OrderedDict[int, File] = OrderedDict()
         # CRC of each full file, by the number of its first unit.
         self._full: dict[int, int] = {}
@@ -57,20 +70,21 @@ class UnitFiles:
     def begin_at(self, number: int) -> None:
         """Drop the units before `number`, and remove files that hold only dropped units. If the sequence is empty,
         its next unit gets the number `number`. If the sequence begins at or after `number` already, nothing
-        changes."""
-        if number <= self._first:
-            return
-        assert number <= self._end or self._first == self._end
-        kept = self._place(number)[0]
-        if kept > self._place(self._first)[0]:  # there may be thousands of rows: few have anything to remove
+        changes. After an error the units are dropped, and the next call removes the files that are left."""
+        if number > self._first:
+            assert number <= self._end or self._first == self._end
+            kept = self._place(number)[0]
+            self._full = {base: crc for base, crc in self._full.items() if base >= kept}
+            if number > self._end:
+                self._end = number
+                self._crc = google_crc32c.value(bytes((number - kept) * self._unit_bytes))
+            self._first = number  # before the files are removed: a failed removal leaves only some of them
+        kept = self._place(self._first)[0]
+        if kept > self._removed_below:  # there may be thousands of rows: few have anything to remove
             for base in self._bases_there():
                 if base < kept:
                     self._remove(base)
-        self._full = {base: crc for base, crc in self._full.items() if base >= kept}
-        if number > self._end:
-            self._end = number
-            self._crc = google_crc32c.value(bytes((number - kept) * self._unit_bytes))
-        self._first = number
+            self._removed_below = kept
 
     def append(self, units: bytes) -> None:
         """Add `units` at the end. After a failed write no unit counts as added, and the caller appends the same
@@ -134,6 +148,7 @@ class UnitFiles:
                 self._full[base], self._crc = mark.crc, 0
             else:
                 self._crc = mark.crc
+        self._removed_below = self._place(first)[0]
         return True
 
     def _holds(self, base: int, mark: FileMark) -> bool:
@@ -153,7 +168,7 @@ class UnitFiles:
         """Remove all units and all files, also files of earlier runs."""
         for base in self._bases_there():
             self._remove(base)
-        self._first = self._end = self._crc = 0
+        self._first = self._end = self._crc = self._removed_below = 0
         self._full.clear()
 
     def _place(self, number: int) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from typing import Self
 
 from store.directory.clean_mark import CleanMark
 from store.disk.disk import Disk
-from store.errors import ForkedError, StoreError
+from store.errors import CorruptRangeError, ForkedError, StoreError
 from store.log import entry
 from store.log.entry import EntryDraft, Header, Readable
 from store.log.entry_writes import EntryWrites
@@ -180,8 +180,13 @@ class CommitLog:
         """As a follower, check a received range of entries. The range must follow the entry `prev_index`, which this
         log must hold. Return the headers of the range. `examine` writes nothing.
 
-        Raise `CorruptRangeError` if the range is damaged, and `ForkedError` if its chain does not continue this log."""
-        return examined(data, self.reading.tail_at(prev_index), self._grid)
+        Raise `CorruptRangeError` if the range is damaged, `ForkedError` if its chain does not continue this log, and
+        `RangeDamagedError` if the entry `prev_index` of this log is damaged."""
+        try:
+            return examined(data, self.reading.tail_at(prev_index), self._grid)
+        except (CorruptRangeError, ForkedError):
+            self.reading.whole_tail_at(prev_index)  # raises if it is this log that is damaged there
+            raise
 
     def write(self, data: Readable, headers: list[Header], first: int) -> None:
         """As a follower, write entries of a range that `examine` has checked, in one group write. The written entries
@@ -201,13 +206,15 @@ class CommitLog:
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`, and erase the later entries. A kill at any moment leaves a prefix of the
-        log that contains entry `last_index`."""
+        log that contains entry `last_index`. Raise `RangeDamagedError`, and change nothing, if this entry is damaged:
+        the next entry would not continue the log."""
         self._writes.check_health()
         state, before = self._state, self._state.tail
         assert state.start_tail.index <= last_index <= before.index
         if last_index == before.index:
             return
-        state.tail = self.reading.tail_at(last_index)  # before the bytes: `prepare_next` makes the segment after it
+        # Before the bytes, because `prepare_next` makes the segment after it.
+        state.tail = self.reading.whole_tail_at(last_index)
         try:
             self._writes.erase_after(last_index, state.positions, before.end)
         except StoreError:
@@ -216,8 +223,9 @@ class CommitLog:
         state.positions.truncate(last_index)
 
     def snapshot_at(self, index: int, *, configuration: bytes, state: bytes) -> Snapshot:
-        """Return a snapshot for a log that begins after entry `index` of this log."""
-        tail = self.reading.tail_at(index)
+        """Return a snapshot for a log that begins after entry `index` of this log. Raise `RangeDamagedError` if this
+        entry is damaged: the snapshot would carry the damage to other nodes."""
+        tail = self.reading.whole_tail_at(index)
         return Snapshot(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
     def drop_before(self, snapshot: Snapshot) -> None:
@@ -225,8 +233,10 @@ class CommitLog:
         the segments that lie completely before the snapshot's end. `segments.remove_dropped` or the next start
         removes the files of segments that are no longer used."""
         assert self._state.start_tail.index <= snapshot.index <= self._state.tail.index
-        assert self.reading.tail_at(snapshot.index) == snapshot.tail, (
-            f"the snapshot is of another log than entry {snapshot.index} here"
+        # Compared with the table in memory, because the bytes of the entry may be damaged by now.
+        positions, index = self._state.positions, snapshot.index
+        assert (positions.term(index), positions.end(index)) == (snapshot.term, snapshot.end), (
+            f"the snapshot is of another log than entry {index} here"
         )
         self._state.drop_before(snapshot.tail)
         self.segments.drop_before(snapshot.end)
@@ -234,10 +244,10 @@ class CommitLog:
     def reset(self, snapshot: Snapshot) -> None:
         """Remove all entries, and make the log begin after `snapshot`, which is from another node's log. Before
         `reset`, call `SnapshotFile.begin_reset`, which durably records the decision to reset the log. After
-        `reset`, call `SnapshotFile.finish_reset`."""
+        `reset`, call `SnapshotFile.finish_reset`. `segments.remove_dropped` or the next start removes the files of the
+        old log that lie before the new log start."""
         self._writes.check_health()
-        self._writes.remove_all(snapshot.end)
-        self._state.reset(snapshot.tail)
+        self._writes.remove_all(snapshot.end, lambda: self._state.reset(snapshot.tail))
 
     # The methods of `reading` that the driver uses (`raft.interfaces.Log`).
 
@@ -245,7 +255,9 @@ class CommitLog:
         return self.reading.term(index)
 
     def chain(self, index: int) -> int:
-        return self.reading.tail_at(index).chain
+        """Return the chain of entry `index`, to compare it with another log. Raise `RangeDamagedError` if the entry is
+        damaged."""
+        return self.reading.whole_tail_at(index).chain
 
     def entry(self, index: int) -> tuple[Header, memoryview]:
         return self.reading.entry(index)

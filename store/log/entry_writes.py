@@ -7,7 +7,7 @@ refuses all further writes), because the kernel may have dropped the pages, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from store.errors import DiskFailedError, OutOfFilesError, StoreError
@@ -83,10 +83,11 @@ class EntryWrites:
             self._failure = error
             raise
 
-    def remove_all(self, start: int) -> None:
-        """Remove all segments, durably. The next entry is written at or after position `start`."""
+    def remove_all(self, start: int, removed: Callable[[], None]) -> None:
+        """Give up all segments. The next entry is written at or after position `start`. `removed` is called when no
+        segment is left (see `Segments.begin_at`)."""
         try:
-            self._segments.begin_at(start)
+            self._segments.begin_at(start, removed)
         except StoreError as error:
             self._failure = error
             raise

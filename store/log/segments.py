@@ -16,9 +16,10 @@ completely, and no earlier segment is missing.
                           ^ flushed_below
 
 If the log begins at a later position, its first segment contains that position and is blank before it. `drop_before`
-immediately stops using the segments before the log start. Later, `remove_dropped` removes the files of the dropped
-segments, the oldest first. The log's thread makes all calls, except that helper threads may call `prepare`,
-`remove_dropped` and `sync` at any time.
+immediately stops using the segments before the log start. `begin_at` gives up all segments, because a snapshot has
+replaced the log. It removes at once only files whose names new segments could need. Later, `remove_dropped` removes
+the files of the other dropped segments. The log's thread makes all calls, except that helper threads may call
+`prepare`, `remove_dropped` and `sync` at any time.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class Segments:
         # Bases of the first and the last segment. If no segment exists, the last base lies before the first base.
         self._first_base = grid.base(start)
         self._last_base = self._first_base - grid.segment_bytes
-        # Base of the oldest file that still exists; oldest_base <= first_base.
-        self._oldest_base = self._first_base
+        # Bases of the dropped segments whose files may still exist. All of them are below `_first_base`. The log's
+        # thread appends, and whoever holds `_removing` takes bases out.
+        self._dropped: list[int] = []
         self._removing = threading.Lock()
         self._making = threading.Lock()
         # Least recently used first. A file with unflushed writes stays open: a file that is opened again may not learn
@@ -237,31 +239,44 @@ class Segments:
     def drop_before(self, position: int) -> None:
         """Stop using the segments that end at or before `position`, which is in the log. Views of the dropped
         segments stay valid, and the files stay until `remove_dropped`."""
-        with self._making:
-            while self._first_base < self._grid.base(position):
-                self._forget(self._first_base)
-                self._first_base += self._grid.segment_bytes
+        # Without the lock `_making`: a segment is made at the other end, and a slow disk may need long for it.
+        while self._first_base < self._grid.base(position):
+            dropped = self._first_base
+            self._forget(dropped)
+            self._first_base += self._grid.segment_bytes
+            self._dropped.append(dropped)
 
     @property
     def has_dropped(self) -> bool:
-        return self._oldest_base < self._first_base
+        return bool(self._dropped)
 
     def remove_dropped(self) -> None:
         """Remove the files of the segments that were given up, the oldest first, durably. After an error, the next call
         completes the removal."""
         with self._removing:
-            step = self._grid.segment_bytes
-            dropped = range(self._oldest_base, self._first_base, step)
+            dropped = list(self._dropped)
             self._unlink(dropped)
-            self._oldest_base = dropped.stop
+            del self._dropped[: len(dropped)]
 
-    def begin_at(self, start: int) -> None:
-        """Remove all segments, durably. The next segment to be made contains the byte at `start`."""
-        self.remove_dropped()
-        self.remove_after(self._first_base - self._grid.segment_bytes)
+    def begin_at(self, start: int, begun: Callable[[], None]) -> None:
+        """Give up all segments. The next segment to be made contains the byte at `start`. The caller has durably
+        recorded that all present segments are void.
+
+        Files at or after the segment of `start` are removed durably before the call returns. `remove_dropped` or the
+        next start removes the earlier files, of which there may be thousands. `begun` is called when no segment is
+        left, and before a preparation that waits can go on."""
+        first = self._grid.base(start)
         with self._making:
-            self._first_base = self._oldest_base = self._grid.base(start)
+            for base in self.bases:
+                self._forget(base)
+                self._dropped.append(base)
             self._last_base = self._first_base - self._grid.segment_bytes
+            if any(base >= first for base in list(self._dropped)):  # a copy, because `remove_dropped` may be running
+                with self._removing:
+                    self._unlink([base for base in self._dropped if base >= first])
+                    self._dropped = [base for base in self._dropped if base < first]
+            self._first_base, self._last_base = first, first - self._grid.segment_bytes
+            begun()
 
     # Durability.
 

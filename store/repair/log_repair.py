@@ -28,7 +28,7 @@ from enum import Enum
 from pathlib import Path
 
 from store.directory.clean_mark import CleanMark
-from store.disk.disk import Disk, File
+from store.disk.disk import Disk, File, remove_file
 from store.disk.numbered import name_of
 from store.log import entry
 from store.log.entry import ALIGNMENT, Header, UnknownEntryError
@@ -309,8 +309,7 @@ class LogRepair:
         finally:
             file.close()
         fresh = path.with_name(path.name + FRESH)
-        if self._disk.exists(fresh):
-            self._disk.unlink(fresh)
+        remove_file(self._disk, fresh)
         file = self._created(fresh)
         file.write(0, content)
         file.sync()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from store.errors import LogDamagedError
 from store.log import entry
-from store.log.entry import HEADER_SIZE, Header
+from store.log.entry import HEADER_SIZE, EntryFlawError, Header
 from store.log.grid import Grid
 from store.log.positions import Positions
 from store.log.received_range import whole_entries
@@ -36,12 +36,17 @@ class ScrubRepair:
 
     def tail_at(self, index: int) -> LogTail:
         """Return the tail after an entry that was overwritten. For the first damaged entry, this is the tail after
-        the entry before it. The method reads the bytes even if they are marked as damaged."""
+        the entry before it. The method reads the bytes even if they are marked as damaged. Raise `LogDamagedError` if
+        they are not the header of an entry."""
         if index == self.tail.index:
             return self.tail
         if index == self.start_tail.index:
             return self.start_tail
-        return LogTail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
+        position = self.positions.position(index)
+        try:
+            return LogTail.of(entry.parse(self.segments.slice(position, HEADER_SIZE), 0))
+        except EntryFlawError as flaw:
+            raise LogDamagedError(self.segments.path(position), position, str(flaw)) from flaw
 
     def overwrite(self, data: bytes, first: int) -> int:
         """Overwrite the entries from index `first` with `data`, the same entries of another replica. Stop at the

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from store.disk.disk import Disk, File
+from store.disk.disk import Disk, File, remove_file
 from store.errors import CorruptSnapshotError
 from store.snapshot.snapshot import Snapshot
 
@@ -143,8 +143,7 @@ class IncomingSnapshot:
     def remove(self) -> None:
         """Remove the file after the snapshot was used or given up."""
         self._file.close()
-        if self._disk.exists(self._path):
-            self._disk.unlink(self._path)
+        remove_file(self._disk, self._path)
 
 
 def _frames(file: File, at: int, rest: int) -> Iterator[tuple[bytes, int]]:

@@ -19,7 +19,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from store.disk.disk import Disk, read_file, replace_file, sync_file
+from store.disk.disk import Disk, read_file, remove_file, replace_file, sync_file
 from store.disk.numbered import name_of, numbers_of
 from store.errors import CorruptSnapshotError, StoreError
 from store.snapshot.checkpoint import Checkpoint
@@ -181,8 +181,7 @@ class Snapshots:
 
     def forget_incoming(self) -> None:
         self._transfer = None
-        if self._disk.exists(self._incoming_path):
-            self._disk.unlink(self._incoming_path)
+        remove_file(self._disk, self._incoming_path)
 
     def _forget_up_to(self, index: int) -> None:
         for each in self.candidates():

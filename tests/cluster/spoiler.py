@@ -11,7 +11,7 @@ from store.log.entry import HEADER_SIZE, Header
 from store.log.tail import EMPTY
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet
 
-FIELDS = {"size": 8, "term": 24, "commit": 40, "crc": 72, "chain": 76, "body": HEADER_SIZE + 3}
+FIELDS = {"magic": 0, "size": 8, "term": 24, "commit": 40, "crc": 72, "chain": 76, "body": HEADER_SIZE + 3}
 """Where in an entry a byte of each lies."""
 
 

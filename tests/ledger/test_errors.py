@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from ledger import errors
@@ -30,6 +32,21 @@ def test_an_error_comes_over_the_wire_as_what_it_was(code: str) -> None:
     assert came.code == code
     assert (came.message, str(came)) == (sent.message, sent.message)
     assert (came.leader, came.leader_address) == (3, "a:1")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.DeliveryTimeoutError("Too late.", maybe_committed=False),
+        errors.OffsetTooLowError("Too low.", first_offset=5),
+        errors.DeserializationError("Not JSON.", topic="orders", queue=1, offset=5),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_comes_from_another_process_as_what_it_was(error: LedgerError) -> None:
+    error.acknowledged = [1]
+    came = pickle.loads(pickle.dumps(error))
+    assert (type(came), str(came), vars(came)) == (type(error), str(error), vars(error))
 
 
 def test_a_range_comes_over_the_wire_even_where_it_begins_at_zero() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ledger.consumer_groups import validate_group_name
@@ -11,6 +13,7 @@ from ledger.topics import (
     check_readable,
     is_system_topic,
     validate_queue_count,
+    validate_replicas,
     validate_stored_name,
     validate_topic_name,
 )
@@ -70,3 +73,11 @@ def test_only_the_broker_can_create_the_topic_of_waiting_messages() -> None:
     for name in ("%TIMED2", "%timed", "%TIMED%"):
         with pytest.raises(InvalidTopicNameError):
             validate_stored_name(name)
+
+
+@pytest.mark.parametrize("wrong", ["4", None, 2.5, [4]])
+def test_numbers_of_a_wrong_type_are_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^A topic cannot have .* queues: choose 1 to 1024\.$"):
+        validate_queue_count(wrong)
+    with pytest.raises(InvalidArgumentError, match=r"^A shard cannot have .* replicas: choose 1 to 9\.$"):
+        validate_replicas(wrong)

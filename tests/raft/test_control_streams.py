@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from raft.transport.control_streams import BUNDLE_BOUND, Bundles
+import grpc
+import pytest
+from grpc import aio
+
+from raft.core import InvalidMessage, RaftMessage
+from raft.transport.admission import CallerCheck, EverybodyAdmitted
+from raft.transport.control_streams import BUNDLE_BOUND, Bundles, ControlStreams
 from raft.v1 import raft_pb2
 
 
@@ -35,3 +42,58 @@ async def test_more_than_a_bundle_may_have_is_dropped() -> None:
     await turn()
     (bundle,) = sent
     assert [message.shard for message in bundle.messages] == [*range(BUNDLE_BOUND)]
+
+
+class Heard:
+    """Implements `ControlReceiver`."""
+
+    def __init__(self) -> None:
+        self.messages: list[RaftMessage] = []
+
+    def refusal_for(self, incarnation: bytes) -> str:
+        return ""
+
+    def receive(self, message: RaftMessage) -> None:
+        self.messages.append(message)
+
+
+class Call:
+    """The call of a node that sends one bundle and ends, as far as `ControlStreams.serve` uses a call."""
+
+    def __init__(self, bundle: raft_pb2.ControlBundle) -> None:
+        self._bundles: list[Any] = [bundle, aio.EOF]
+        self.aborted: grpc.StatusCode | None = None
+
+    async def read(self) -> Any:
+        return self._bundles.pop(0)
+
+    async def write(self, message: Any) -> None:
+        """Take an answer."""
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        self.aborted = code
+
+
+def bundle_of(count: int) -> raft_pb2.ControlBundle:
+    heartbeat = raft_pb2.ControlMessage(shard=0, heartbeat=raft_pb2.Heartbeat(term=1))
+    return raft_pb2.ControlBundle(messages=[heartbeat] * count)
+
+
+@pytest.mark.parametrize("count", [BUNDLE_BOUND, BUNDLE_BOUND + 1])
+async def test_a_larger_bundle_than_a_node_sends_is_refused_as_a_whole(count: int) -> None:
+    """All messages of a bundle are handled in one turn, so millions of them would stop the node."""
+    streams, heard, call = ControlStreams("test", 1), Heard(), Call(bundle_of(count))
+    streams.join(0, heard)
+    context: Any = call
+    await streams.serve(2, CallerCheck(EverybodyAdmitted(), streams.refused, 2, None, "stream"), context)
+    is_refused = count > BUNDLE_BOUND
+    assert call.aborted is (grpc.StatusCode.INVALID_ARGUMENT if is_refused else None)
+    assert (len(heard.messages), streams.refused.count) == ((0, 1) if is_refused else (count, 0))
+
+
+async def test_a_larger_bundle_of_answers_is_refused_too() -> None:
+    streams, heard = ControlStreams("test", 1), Heard()
+    streams.join(0, heard)
+    with pytest.raises(InvalidMessage, match=f"a bundle of {BUNDLE_BOUND + 1} control messages"):
+        streams._receive_answers(2, bundle_of(BUNDLE_BOUND + 1))
+    assert heard.messages == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raft.applier import APPLY_ENTRIES_PER_TURN
+from raft.applier import APPLY_ENTRIES_PER_TURN, COMMAND_WEIGHT
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
 from raft.driver import TRY_AGAIN_TICKS
@@ -281,6 +281,26 @@ def test_a_long_tail_is_applied_in_slices_so_that_no_turn_gets_long() -> None:
     assert len(only.machine.applied) - before == APPLY_ENTRIES_PER_TURN
     cluster.run()
     assert len(only.machine.applied) - before == count
+
+
+@pytest.mark.parametrize(("kind", "at_once"), [(EntryKind.COMMAND, 3), (EntryKind.BATCH, 10)])
+def test_few_large_commands_are_applied_in_one_turn(
+    kind: EntryKind, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command can name thousands of queues, each of which takes time. A batch of that size takes little."""
+    monkeypatch.setattr("raft.applier.APPLY_BYTES_PER_TURN", 3 * COMMAND_WEIGHT * 1_000)
+    cluster = DriverCluster(1)
+    only = cluster.elect()
+    only.files.holds_back = True
+    for _ in range(10):
+        only.driver.propose(TestProposal(b"x" * 1_000, kind))
+    only.turns.popleft()()  # written
+    before = len(only.machine.applied)
+    only.files.finish()
+    only.turns.popleft()()
+    assert len(only.machine.applied) - before == at_once
+    cluster.run()
+    assert len(only.machine.applied) - before == 10
 
 
 def test_a_read_index_waits_for_a_round_and_for_the_state() -> None:

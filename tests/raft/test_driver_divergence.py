@@ -9,9 +9,9 @@ import pytest
 from raft.configuration_entry import ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Append, AppendResponse, CommittedEntry, Diverged, InvalidMessage, SnapshotChunk
 from raft.snapshot_piece import SnapshotPiece
-from store import EntryKind, ForkedError, MemoryDisk, SnapshotOffer
+from store import EntryKind, Flaw, ForkedError, MemoryDisk, SnapshotOffer
 from store.log.entry import HEADER_SIZE
-from tests.raft.driver_cluster import DriverCluster, Member, TestProposal
+from tests.raft.driver_cluster import LOG_DIRECTORY, DriverCluster, Member, TestProposal
 
 
 class PutBackCluster(DriverCluster):
@@ -232,3 +232,37 @@ def test_a_leader_that_cannot_append_what_it_accepted_stops_leading() -> None:
     assert (proposal.header, proposal.outcome) == (None, False)
     assert leader.node not in [node for node, member in cluster.members.items() if member.driver.leads]
     assert cluster.elect().driver.leads
+
+
+@pytest.mark.parametrize("offset", [0, 8, HEADER_SIZE - 1], ids=["magic", "size", "chain"])
+def test_a_damaged_entry_before_a_range_that_is_sent_again_is_no_divergence(offset: int) -> None:
+    """The damage is in this node's own log. The node works, and takes the range again after a repair."""
+    cluster, leader, follower = led()
+    write(cluster, leader, b"m3")
+    driver, last, found = follower.driver, leader.log.last_index, list[Flaw]()
+    follower.log.reading.on_damage = found.append
+    before = follower.bytes_of_log()
+    again = leader.log.reading.read_range(last - 1, last)
+    append = Append(leader.node, follower.node, driver.raft.term, last - 2, driver.raft.term, (), last, last)
+    follower.disk.flip(LOG_DIRECTORY / f"{0:020}", follower.log.reading.position(last - 2) + offset, bit=4)
+    for _ in range(2):  # a fork is believed when it is seen twice
+        driver.receive_append(append, again)
+    assert [flaw.index for flaw in found] == [last - 2] * 2
+    assert not driver.raft.divergences
+    assert driver.failure is None
+    follower.disk.flip(LOG_DIRECTORY / f"{0:020}", follower.log.reading.position(last - 2) + offset, bit=4)
+    driver.receive_append(append, again)
+    write(cluster, leader, b"m4")
+    assert follower.bytes_of_log() == leader.bytes_of_log() != before
+
+
+def test_a_damaged_entry_in_the_middle_of_a_range_that_is_sent_again_is_no_divergence() -> None:
+    cluster, leader, follower = led()
+    write(cluster, leader, b"m3")
+    driver, last = follower.driver, leader.log.last_index
+    range_of_leader = leader.log.reading.read_range(2, last - 1)
+    append = Append(leader.node, follower.node, driver.raft.term, 1, leader.log.term(1), (), last - 1, last)
+    at = follower.log.reading.position(last - 1) + HEADER_SIZE - 1
+    follower.disk.flip(LOG_DIRECTORY / f"{0:020}", at)
+    driver.receive_append(append, range_of_leader)
+    assert not driver.raft.divergences

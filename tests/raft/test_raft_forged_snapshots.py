@@ -97,6 +97,11 @@ def test_a_snapshot_has_a_term_up_to_the_leaders_term(cluster: DriverCluster, ne
     refused(cluster, replace(genuine(leader), term=term), f"a snapshot of term {term} from a leader of term")
 
 
+@pytest.mark.parametrize("end", [0, 4, (1 << 20) + 1, 1 << 63, (1 << 64) - 8])
+def test_a_snapshot_that_ends_where_no_entry_can_end_is_refused(cluster: DriverCluster, end: int) -> None:
+    refused(cluster, replace(genuine(roles(cluster)[0]), end=end), f"whose last entry ends at position {end}")
+
+
 def test_a_snapshot_that_contradicts_this_log_is_refused(cluster: DriverCluster) -> None:
     """The follower has entries that are not committed, and the forged snapshot ends with one of them."""
     leader, victim = roles(cluster)

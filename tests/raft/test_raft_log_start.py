@@ -11,6 +11,7 @@ from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.driver import TRY_AGAIN_TICKS
+from raft.errors import CutFailedError
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import SnapshotPiece
 from store import DiskFailedError, EntryKind, NoSpaceError, OutOfFilesError, Snapshot
@@ -370,6 +371,44 @@ def test_a_disk_that_fails_during_an_installation_ends_the_node(moved: tuple[Dri
     cluster.restart(4)
     cluster.tick(30)
     assert cluster[4].machine.restored[-1] == index
+    agree(cluster, leader.node, 4)
+
+
+def test_an_installation_that_the_state_machine_could_not_finish_ends_the_node(
+    moved: tuple[DriverCluster, Member, int],
+) -> None:
+    """The snapshot has replaced the log, and the state is still the old one. A start restores the state."""
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+
+    def fail(snapshot: Snapshot) -> None:
+        raise OutOfFilesError(Path("/queues"))
+
+    newcomer.machine.restore = fail  # type: ignore[method-assign]
+    with pytest.raises(CutFailedError):
+        change(cluster, leader, [1, 2, 3], [4])
+    assert (newcomer.driver.applied, newcomer.log.first_index) == (0, index + 1)
+    cluster.restart(4)
+    cluster.tick(30)
+    agree(cluster, leader.node, 4)
+
+
+@pytest.mark.parametrize("operation", ["open", "write", "rename", "sync_directory", "list", "unlink", "create"])
+@pytest.mark.parametrize("after", range(6))
+def test_an_installation_that_the_disk_refused_at_any_step_is_finished_at_once_or_by_the_next_start(
+    moved: tuple[DriverCluster, Member, int], operation: str, after: int
+) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    newcomer.disk.fail(operation, OutOfFilesError(Path("/")), after=after, times=1)
+    try:
+        change(cluster, leader, [1, 2, 3], [4])
+        cluster.tick(30)
+    except CutFailedError:
+        cluster.restart(4)
+    cluster.tick(30)
+    newcomer = cluster[4]
+    assert (newcomer.log.first_index, newcomer.driver.failure) == (index + 1, None)
     agree(cluster, leader.node, 4)
 
 

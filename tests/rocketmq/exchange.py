@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from itertools import count
 from typing import Any, Protocol
 
@@ -38,16 +39,16 @@ class Exchange:
         for name in reversed(self._opened):
             await self.program.call("close", client=name)
 
-    async def producer(self, topic: str, **fields: Any) -> str:
-        return await self._open("producer", topics=[topic], **fields)
+    async def producer(self, *topics: str, **fields: Any) -> str:
+        return await self._open("producer", topics=topics, **fields)
 
-    async def simple(self, topic: str, group: str, **fields: Any) -> str:
-        name = await self._open("simple", group=group, **_subscribed(topic, fields))
+    async def simple(self, topic: str, group: str, *more_topics: str, **fields: Any) -> str:
+        name = await self._open("simple", group=group, **_subscribed((topic, *more_topics), fields))
         await asyncio.sleep(self._target.settle_s)
         return name
 
     async def push(self, topic: str, group: str, **fields: Any) -> str:
-        return await self._open("push", group=group, **_subscribed(topic, fields))
+        return await self._open("push", group=group, **_subscribed((topic,), fields))
 
     async def send(self, producer: str, topic: str, body: str, **fields: Any) -> Told:
         return await self.program.call("send", client=producer, topic=topic, body=body, **fields)
@@ -82,10 +83,10 @@ class Exchange:
         return name
 
 
-def _subscribed(topic: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Move `tag` and `sql` into the subscription."""
+def _subscribed(topics: Iterable[str], fields: dict[str, Any]) -> dict[str, Any]:
+    """Move `tag` and `sql` into the subscriptions."""
     filtered = {name: fields.pop(name) for name in ("tag", "sql") if name in fields}
-    return {"subscriptions": {topic: filtered}, **fields}
+    return {"subscriptions": dict.fromkeys(topics, filtered), **fields}
 
 
 def in_ms(seconds: float) -> int:

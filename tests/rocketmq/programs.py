@@ -20,8 +20,9 @@ Told: TypeAlias = dict[str, Any]
 _REPOSITORY = Path(__file__).resolve().parents[2]
 BUILT = _REPOSITORY / "build" / "rocketmq"
 SOURCES = Path(__file__).resolve().parent / "clients"
-# The heap of the Java program, so that several fit on a machine.
-_JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# The heap of the Java program, so that several fit on a machine. Java's client has as many threads as processors, and
+# with few threads it hangs more easily.
+_JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ActiveProcessorCount=2")
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "python": (str(BUILT / "python" / "bin" / "python"), str(SOURCES / "python" / "program.py")),
     "node": ("node", str(BUILT / "node" / "program.mjs")),

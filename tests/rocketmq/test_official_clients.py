@@ -50,6 +50,31 @@ async def test_a_message_arrives_with_its_tag_keys_and_properties(program: Clien
         await exchange.nothing_comes(consumer)
 
 
+async def test_clients_of_several_topics_start_and_reach_each(program: ClientProgram, target: Target) -> None:
+    topics, group = [await target.topic() for _ in range(4)], await target.group()
+    async with Exchange(program, target) as exchange:
+        for _ in range(3):  # a later client finds open connections, and its settings come sooner
+            producer = await exchange.producer(*topics)
+        for topic in topics:
+            await exchange.send(producer, topic, f"for {topic}")
+        if program.language == "rust":  # a receive of this client names one topic
+            received = [await exchange.take(await exchange.simple(topic, group), 1) for topic in topics]
+        else:
+            received = [await exchange.take(await exchange.simple(topics[0], group, *topics[1:]), len(topics), 90)]
+    assert {found["body"] for messages in received for found in messages} == {f"for {topic}" for topic in topics}
+
+
+async def test_a_property_may_have_any_printable_name(program: ClientProgram, target: Target) -> None:
+    topic, group = await target.topic(), await target.group()
+    properties = {"%": "percent", "%MESSAGE_ID": "x", "||": "or", "&&": "and", "名": "name", "a b": "space"}
+    async with Exchange(program, target) as exchange:
+        producer, consumer = await exchange.producer(topic), await exchange.simple(topic, group)
+        sent = await exchange.send(producer, topic, "named", properties=properties)
+        (message,) = await exchange.take(consumer, 1)
+    assert message["message_id"] == sent["message_id"]
+    assert message["properties"].items() >= properties.items()
+
+
 async def test_messages_of_one_group_arrive_in_order(program: ClientProgram, target: Target) -> None:
     topic, group = await target.topic("FIFO"), await target.group(ordered=True)
     async with Exchange(program, target) as exchange:
@@ -122,6 +147,23 @@ async def test_an_open_transaction_is_ended_by_the_answer_to_a_check(
         else:
             await program.wait_for(checked, "the server asks for the outcome", 90)
             await exchange.nothing_comes(consumer)
+
+
+async def test_a_producer_answers_many_checks_at_the_same_time(program: ClientProgram, target: Target) -> None:
+    topic, group = await target.topic("TRANSACTION"), await target.group()
+    async with Exchange(program, target) as exchange:
+        producer, consumer = await exchange.producer(topic, check="commit"), await exchange.simple(topic, group)
+        bodies = [f"open {number}" for number in range(100)]
+
+        async def leave_open(body: str) -> None:
+            await program.call("transaction", client=producer, topic=topic, body=body, end="leave")
+
+        await asyncio.gather(*map(leave_open, bodies))
+        messages = await exchange.take(consumer, len(bodies), deadline_s=120)
+        assert {found["body"] for found in messages} == set(bodies)
+        await program.call("transaction", client=producer, topic=topic, body="after the checks", end="commit")
+        (message,) = await exchange.take(consumer, 1)
+        assert message["body"] == "after the checks"
 
 
 async def test_a_push_consumer_handles_each_message_once(program: ClientProgram, target: Target) -> None:

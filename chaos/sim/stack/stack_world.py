@@ -129,7 +129,7 @@ class StackWorld:
             filters=options.shared_filters,
             is_exact=not self._is_drawn("clock_skew"),
         )
-        self.copies = MirrorTruth(self.history_of_clients, self.records.fail)
+        self.copies = MirrorTruth(self.history_of_clients, rosters, self.records.fail)
         self.windows = WindowTruth(self.records.fail, rosters.leading, is_exact=not self._is_drawn("clock_skew"))
         self.workload = Workload(
             options,
@@ -485,6 +485,7 @@ class StackWorld:
                 place = f"queue {header.queue} of topic {header.topic_id}"
                 self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
             if not BatchHeader.parse(body).columns & (TIMED | HALF):
+                self.copies.at_source(header, BatchHeader.parse(body))
                 self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:

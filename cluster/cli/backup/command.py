@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from cluster.cli.backup.options import key_file_option, target_argument
 from cluster.cli.backup.progress import BytesProgress
 from cluster.cli.backup.replaying import replayed_flaws
 from cluster.cli.cluster.log_start import Size
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.metrics_file import metrics_file_option
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
@@ -35,7 +37,7 @@ from ledger.validation.sources.backup_access import SCHEME
 from ledger.words import counted
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def backup() -> None:
     """Make, list, check and remove backups of a cluster. `ledgermq restore` makes a new cluster from a backup.
 
@@ -87,7 +89,7 @@ def create(
     say(
         f"Backup {made.name} has {made.entries:,} entries of {counted(len(made.shards), 'shard')}, "
         f"{made.bytes / 1e6:,.1f} MB; {made.copied / 1e6:,.1f} MB were copied in {seconds:.1f} s. "
-        f"Check it with `ledgermq backup check {target}`."
+        f"Check it with `ledgermq backup check {quote(target)}`."
     )
 
 
@@ -129,7 +131,7 @@ def list_backups(target: str, key_file: Path | None, output: str) -> None:
         print_json({"backups": [_fields(each) for each in manifests], "damaged": told})
         return
     if not manifests and not damaged:
-        say(f"{opened.title} has no whole backup: make one with `ledgermq backup create {target}`.")
+        say(f"{opened.title} has no whole backup: make one with `ledgermq backup create {quote(target)}`.")
         return
     rows: list[tuple[object, ...]] = [
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -110,5 +111,5 @@ def restore(
     first = min(addresses)
     say(
         f"Restored backup {manifest.name} into {directory}. Look at the settings in node-{first}.toml and the others, "
-        f"then start every node: ledgermq server run --config {directory}/node-{first}.toml"
+        f"then start every node: ledgermq server run --config {quote(f'{directory}/node-{first}.toml')}"
     )

@@ -26,6 +26,7 @@ from cluster.cli.bench.options import (
     topic_option,
 )
 from cluster.cli.bench.output import ProgressLine, print_figures, print_uses
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.options import FiniteRange, bootstrap_option
 from cluster.cli.output import say
@@ -36,7 +37,7 @@ from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 from ledger.client.records import TopicDescription
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure throughput, latency and failover of a running cluster.
 

@@ -14,11 +14,13 @@ from cluster.cli.cluster.leadership import transfer_leader
 from cluster.cli.cluster.log_start import LOG_OPERATIONS
 from cluster.cli.cluster.members import OPERATIONS
 from cluster.cli.cluster.placement import PLACEMENT
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.verdict import gives_verdict
 from cluster.health import ReplicaRow, has_wrong_clock, health_of, health_of_one, marks_of, rows_of
+from cluster.local.toml_text import toml_text
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 from ledger.local_socket import is_socket
@@ -28,7 +30,7 @@ from raft.transport.cluster_secret import new_secret
 _ONLY_LOCAL = "\nThe local socket shows its own node. To see the others too, say who you are with --user or --profile."
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Show the nodes and shards of a cluster, and change its members, its leaders and the start of its logs."""
 
@@ -54,10 +56,13 @@ def init(out: Path) -> None:
     then make it the first line, then remove the old one.
     """
     key = out.with_suffix(".secrets-key")
+    settings = (
+        f"cluster_secret_file = {toml_text(str(out.absolute()))}\nsecrets_key_file = {toml_text(str(key.absolute()))}"
+    )
     for path in (out, key):
         _write_secret(path)
     say(f"Wrote {out} and {key}. Settings of every node:\n")
-    click.echo(f'cluster_secret_file = "{out.absolute()}"\nsecrets_key_file = "{key.absolute()}"')
+    click.echo(settings)
 
 
 def _write_secret(path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.debug.bundle import bundle
 from cluster.cli.debug.slow import slow
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def debug() -> None:
     """Look for the cause of a problem."""
 

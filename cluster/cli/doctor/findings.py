@@ -13,6 +13,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from shlex import quote
 
 from cluster.cli.doctor.durability import durability, holds
 from cluster.cli.doctor.finding import DoctorFinding, Urgency
@@ -122,9 +123,8 @@ def _stopped(seen: Observation) -> Iterator[DoctorFinding]:
             yield DoctorFinding("warning", "suspect", what, _INFO)
         if shard.rebuilt:
             what = f"{where}: its last start built state and indexes anew, because {shard.rebuilt}; check the disk"
-            yield DoctorFinding(
-                "note", "rebuilt", what, f"ledgermq log verify {node.data_directory}/shard-{shard.shard}/log"
-            )
+            log = quote(f"{node.data_directory}/shard-{shard.shard}/log")
+            yield DoctorFinding("note", "rebuilt", what, f"ledgermq log verify {log}")
 
 
 def _lost_replicas(seen: Observation) -> Iterator[DoctorFinding]:

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completed_names import consumer_group_names
 from cluster.cli.messages.message import shown
 from cluster.cli.messages.message_writer import MessageWriter
@@ -19,7 +20,7 @@ from ledger.client.records import Message
 from ledger.words import counted
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List or resend dead letters: messages that a consumer group has given up."""
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completed_names import consumer_group_names, topic_names
 from cluster.cli.messages.start import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
@@ -30,7 +31,7 @@ from ledger.words import counted
 T = TypeVar("T")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Create, list, describe, reset and delete consumer groups."""
 

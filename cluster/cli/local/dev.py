@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.local.containers import docker_cluster
 from cluster.cli.options import FiniteRange, data_option, format_option, renamed_option
 from cluster.cli.output import note_console, print_json, print_table, say
@@ -25,7 +27,7 @@ docker_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dev() -> None:
     """Run a cluster on this machine. The data and logs of the cluster are in one directory. The cluster runs until
     `ledgermq dev stop`."""
@@ -222,7 +224,7 @@ def _next_commands(cluster: Launcher) -> str:
     option = _option(cluster)
     setting = f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n" if option else ""
     if cluster.is_secure:
-        setting += f"  export LEDGERMQ_PROFILE_FILE={cluster.credentials.profiles}\n"
+        setting += f"  export LEDGERMQ_PROFILE_FILE={quote(str(cluster.credentials.profiles))}\n"
     return (
         f"{setting}  ledgermq topic create hello\n  echo hi | ledgermq produce hello\n"
         f"  ledgermq consume hello\n  ledgermq cluster info\n  ledgermq dev stop{option}"
@@ -234,4 +236,4 @@ def _option(cluster: Launcher) -> str:
     string for a cluster in the default directory, because no option is needed."""
     if not isinstance(cluster, DevCluster):
         return " --docker"
-    return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {cluster.directory}"
+    return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {quote(str(cluster.directory))}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.options import format_option
 from cluster.cli.verdict import gives_verdict
 
@@ -50,7 +51,7 @@ _paths = click.argument(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Read the log files of a stopped node, or of a copy of its directory. The `ledgermq log` commands write nothing.
 

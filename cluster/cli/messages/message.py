@@ -13,6 +13,7 @@ from datetime import datetime
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message_id import MessageId, MessageIdType
 from cluster.cli.messages.message_writer import MessageWriter, shown_on, text_format
@@ -29,7 +30,7 @@ from ledger.words import counted
 _SHOWN_CHARACTERS = 60
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def message() -> None:
     """Get one message by its topic, queue and offset, find messages by key, or trace what became of a message."""
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completed_names import topic_names
 from cluster.cli.messages.message import shown
 from cluster.cli.messages.message_writer import MessageWriter, shown_on, text_format
@@ -23,7 +24,7 @@ from ledger.client.records import Message, WaitingMessage
 from ledger.words import counted
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def timer() -> None:
     """List, show and cancel messages that wait for their delivery times."""
 

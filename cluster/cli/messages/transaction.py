@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.messages.message import shown
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
@@ -25,7 +26,7 @@ from ledger.words import counted
 _AT_ONCE = 64
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def transaction() -> None:
     """List, show, commit and roll back transactions."""
 
@@ -127,7 +128,7 @@ def _end(ids: Sequence[str], bootstrap: str, *, commit: bool) -> int:
 
     async def work() -> None:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            for each in ids:
+            for each in dict.fromkeys(ids):  # an id that is given twice counts once
                 await ends.end(admin, each)
 
     asyncio.run(work())

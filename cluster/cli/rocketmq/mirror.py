@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option
 from cluster.cli.output import say
@@ -73,7 +74,7 @@ class SourceAddressesType(click.ParamType[tuple[SourceAddress, ...]]):
             self.fail(str(error), param, ctx)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def rocketmq() -> None:
     """Copy topics from RocketMQ servers."""
 

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.access.rules import ACTIONS, ALL_ACTIONS, Rule, Verdict
@@ -15,7 +16,7 @@ _ACTION = click.Choice([*ACTIONS, ALL_ACTIONS])
 _deny_option = click.option("--deny", is_flag=True, help="The rule forbids. It wins over every rule that allows.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def acl() -> None:
     """Grant, revoke, list and test the rights of users.
 

@@ -11,8 +11,10 @@ import click
 from cryptography import x509
 
 from cluster.authority import DAYS, AuthorityError, KeyPair, new_authority, read_authority, write_pair
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.output import print_table, say
+from cluster.local.toml_text import toml_text
 from cluster.provision import provision
 from ledger.access.rules import validate_user_name
 from ledger.errors import InvalidArgumentError
@@ -45,7 +47,7 @@ def _issuing(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def certs() -> None:
     """Make the certificates of a cluster: an authority, and certificates of nodes, name servers and users.
 
@@ -74,10 +76,13 @@ def issue() -> None:
 @_issuing
 def node(number: int, hosts: tuple[str, ...], directory: Path, cluster: str, days: int, force: bool) -> None:
     """Issue the certificate of node NUMBER. Run it again with --force to renew: a running node reads the new files."""
+    authority = toml_text(str(directory / "ca.pem"))  # refuses a name that no settings file can contain
     pair = _authority(directory, cluster).node(number, hosts, days)
     certificate, key = _write(directory, f"node-{number}", pair, force)
     say(f"Wrote {certificate} and {key}. Settings of the node:\n")
-    click.echo(f'tls_certificate = "{certificate}"\ntls_key = "{key}"\ntls_ca = "{directory / "ca.pem"}"')
+    click.echo(
+        f"tls_certificate = {toml_text(str(certificate))}\ntls_key = {toml_text(str(key))}\ntls_ca = {authority}"
+    )
 
 
 @issue.command()

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completion import profile_names
 from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, checked_addresses, format_option
@@ -23,7 +24,7 @@ _SECRETS = ("password", "token")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def profile() -> None:
     """Keep the addresses and the security settings of clusters under names, for commands and Python clients.
 

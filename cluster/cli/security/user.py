@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.options import REQUEST_TIMEOUT_MS, FiniteRange, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.question import ask
@@ -19,7 +20,7 @@ _certificate_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def user() -> None:
     """Add, list, rotate and remove users. A new user has no rights: see `ledgermq acl grant`."""
 

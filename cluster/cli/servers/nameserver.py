@@ -10,6 +10,7 @@ import click
 import grpc
 
 from cluster.address import check_address
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 from cluster.cli.options import format_option
 from cluster.cli.output import print_json, print_table, say
@@ -35,7 +36,7 @@ class Address(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def nameserver() -> None:
     """Run a name server, or show the routes that it knows. A name server tells clients the addresses of the nodes."""
 

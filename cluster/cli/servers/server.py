@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.failure import CommandError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def server() -> None:
     """Run one node."""
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import click
 
+from cluster.cli.command_group import CommandGroup
 from cluster.cli.completed_names import topic_names
 from cluster.cli.options import REQUEST_TIMEOUT_MS, MomentType, bootstrap_option, format_option, moment_text
 from cluster.cli.output import print_json, print_table, say
@@ -20,7 +21,7 @@ from ledger.topics import MAX_REPLICAS, TOPIC_TYPES, TopicType, is_system_topic,
 from ledger.words import counted
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """Create, alter, delete, list and describe topics, and find offsets by time."""
 

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from cluster.cli.failure import sentence
 from cluster.cli.options import format_option, security_options
 from cluster.cli.output import data_console, note_console, print_json, print_table, printable
-from cluster.cli.verdict import ReaderLeftError
+from cluster.cli.verdict import NOT_JUDGED, ReaderLeftError, UnwrittenError
 
 if TYPE_CHECKING:
     from ledger.validation.report.report import ValidationReport
@@ -93,7 +93,7 @@ def validate(
             for line in write_verdict(report, out):
                 note_console().print(f"note: {printable(line)}", soft_wrap=True, markup=False)
         _print(report, output)
-    except ReaderLeftError:
+    except (ReaderLeftError, UnwrittenError):
         raise
     except Exception as error:  # Python would exit with status 1, which means a violation
         if told := sentence(error):
@@ -144,6 +144,8 @@ def _print(report: ValidationReport, output: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError as error:  # the verdict is known, although nobody reads it
         raise ReaderLeftError(report.status) from error
+    except OSError as error:
+        raise UnwrittenError(error, report.status or NOT_JUDGED) from error
 
 
 def _print_report(report: ValidationReport) -> None:

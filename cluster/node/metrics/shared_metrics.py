@@ -48,7 +48,7 @@ LEFT_OUT = gauge(
 )
 FULL_WINDOWS = gauge(
     "ledgermq_shared_full_windows",
-    "Queues of which the shared group gets no new messages, because its window is full.",
+    "Queues of which the shared group gets no new messages, because its window, or its windows together, are full.",
     ["consumer_group"],
     GROUPS,
 )

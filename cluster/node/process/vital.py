@@ -12,7 +12,8 @@ from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
 from raft.core import InvalidMessage
-from store import CorruptRangeError, ForkedError
+from raft.errors import CutFailedError
+from store import CorruptRangeError, ForkedError, StoreError
 
 log = logging.getLogger("ledgermq.node.vital")
 Arguments = ParamSpec("Arguments")
@@ -37,6 +38,9 @@ class Vital:
                 work(*arguments, **named)
             except (InvalidMessage, CorruptRangeError, ForkedError):
                 raise  # a peer sent a bad message: the caller closes the peer's stream
+            except (CutFailedError, StoreError) as error:
+                log.critical("this node ends at once: %s", error, exc_info=True)
+                self._end(error)
             except Exception as error:
                 log.critical("this node ends at once, because an invariant is broken in its memory", exc_info=True)
                 self._end(error)

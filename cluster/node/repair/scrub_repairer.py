@@ -106,6 +106,8 @@ class ScrubRepairer:
                 missing = await self._ask(asker, other, missing, entries[-1])
                 if missing > entries[-1]:
                     return await self._is_whole(entries, beside)
+        except LogDamagedError as damage:  # the entry before the damaged ones is damaged too
+            self._answers[self._settings.node] = str(damage)
         finally:
             await source.close()
         return False

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from cluster.node.replica.disk_threads import DiskThreads
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.members import not_lost
 from ledger.errors import RecoveryRefusedError
+from store import StoreError
 
 log = logging.getLogger("ledgermq.node.shard")
 
@@ -23,32 +26,27 @@ ACCEPTED = "an operator accepted the loss of the entries that this replica may h
 
 async def accept_loss(replica: BrokerReplica, threads: DiskThreads) -> None:
     """Remove the suspect mark durably, then let the replica vote and count again. Raise RecoveryRefusedError, and keep
-    the mark, if the shard has a leader when the log is flushed, or if the disk has failed so that this node must
-    restart."""
-    if replica.driver.needs_restart:
-        raise RecoveryRefusedError(
-            f"node {replica.driver.raft.node} cannot flush the log, because its disk has failed: "
-            f"{replica.driver.failure} Then accept the loss again."
-        )
+    the mark, if the shard has a leader when the log is flushed, or if the disk fails so that this node must restart. If
+    the disk refuses to remove the mark, the error is the same, and the replica remains a suspect."""
     raft, over = replica.driver.raft, asyncio.get_running_loop().create_future()
+    if replica.driver.needs_restart:
+        raise _disk_failed(raft.node, "flush the log", replica.driver.failure)
 
     def flushed() -> None:
         if not raft.is_suspect:
             end()  # it has caught up, or an earlier request was accepted
         elif raft.leader:
-            end(
-                RecoveryRefusedError(
-                    f"node {raft.node} follows node {raft.leader} now, which sends it the missing entries: wait until "
-                    "it has caught up, and nothing is lost"
-                )
-            )
+            end(not_lost(raft.node, raft.leader))
         else:
-            threads.remove_suspect_mark(ACCEPTED, accepted)
+            threads.remove_suspect_mark(ACCEPTED, accepted, failed("remove its suspect mark"))
 
     def accepted() -> None:
         log.error("shard %d: an operator accepted the loss of the entries that this node may have lost", replica.shard)
         replica.driver.accept_loss()
         end()
+
+    def failed(what: str) -> Callable[[StoreError], None]:
+        return lambda failure: end(_disk_failed(raft.node, what, failure))
 
     def end(refusal: RecoveryRefusedError | None = None) -> None:
         if over.done():
@@ -58,5 +56,11 @@ async def accept_loss(replica: BrokerReplica, threads: DiskThreads) -> None:
         else:
             over.set_exception(refusal)
 
-    threads.flush(flushed)
+    threads.flush(flushed, failed("flush the log"))
     await over
+
+
+def _disk_failed(node: int, what: str, failure: StoreError | None) -> RecoveryRefusedError:
+    return RecoveryRefusedError(
+        f"node {node} cannot {what}, because its disk has failed: {failure} Then accept the loss again."
+    )

@@ -32,6 +32,9 @@ NOT_TIDIED = "segment files before the log start could not be removed, so they s
 CAUGHT_UP = "this replica has caught up, so it is no suspect any more"
 
 
+_Waiter = tuple[Callable[[], None], Callable[[StoreError], None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Flushing:
     """The settings that say when this node's copies of entries count for the majority, and when the log is flushed."""
@@ -78,8 +81,11 @@ class DiskThreads:
         self._vote_thread = runtime.worker("votes")
         self._flush_thread = runtime.worker("flush")
         self._segment_thread = runtime.worker("segments")
-        # The callbacks that the next flush serves.
-        self._waiting: list[Callable[[], None]] = []
+        # The callbacks that the next flush serves: the first of a pair for success, the second for a failure for good.
+        self._waiting: list[_Waiter] = []
+        # The vote to be saved next, with its callback. A newer vote replaces it, so no queue of votes can grow.
+        self._next_vote: tuple[Vote, Callable[[], None]] | None = None
+        self._saving_vote = False
         # The number of callbacks that wait for the running or the next flush. While it is not 0, later writes wait for
         # a flush too, so that writes are reported as held in their order.
         self._owed = 0
@@ -111,9 +117,29 @@ class DiskThreads:
             await thread.stop()
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
-        vote = Vote(term, voted_for, self._votes.vote.incarnation)
         self._on_vote(term, voted_for)
-        self._on(self._vote_thread, lambda: self._votes.save(vote), done)
+        self._next_vote = Vote(term, voted_for, self._votes.vote.incarnation), done
+        if not self._saving_vote:
+            self._save_next_vote()
+
+    def _save_next_vote(self) -> None:
+        if self._next_vote is None:
+            return
+        (vote, done), self._next_vote, self._saving_vote = self._next_vote, None, True
+
+        def saved() -> None:
+            self._saving_vote = False
+            done()
+            if not self._saving_vote:  # `done` may have begun to save another vote
+                self._save_next_vote()
+
+        def not_saved(failure: StoreError) -> None:
+            self._saving_vote = False
+            self._on_failure(failure)
+            if not self._saving_vote:
+                self._save_next_vote()
+
+        self._on(self._vote_thread, lambda: self._votes.save(vote), saved, not_saved)
 
     @property
     def flushing_ms(self) -> float:
@@ -129,24 +155,36 @@ class DiskThreads:
         else:
             done()
 
-    def flush(self, done: Callable[[], None]) -> None:
+    def flush(self, done: Callable[[], None], failed: Callable[[StoreError], None] = lambda _: None) -> None:
+        """As `raft.interfaces.DriverDisk`. Call `failed` instead of `done` if a flush fails so that the node must be
+        restarted."""
         self._owed += 1
-        self._waiting.append(done)
+        self._waiting.append((done, failed))
         self._flush()
 
     def trusted(self) -> None:
         """Flush the log, then durably remove the mark that this node is a suspect."""
         self.flush(lambda: self.remove_suspect_mark(CAUGHT_UP))
 
-    def remove_suspect_mark(self, why: str, done: Callable[[], None] = lambda: None) -> None:
-        """Durably remove the mark that this node is a suspect, then call `done`. `why` is a sentence for the events of
-        the node. The caller must have flushed the log: a mark that is removed earlier would hide a loss."""
+    def remove_suspect_mark(
+        self,
+        why: str,
+        done: Callable[[], None] = lambda: None,
+        failed: Callable[[StoreError], None] = lambda _: None,
+    ) -> None:
+        """Durably remove the mark that this node is a suspect, then call `done`, or `failed` if the disk refuses it.
+        `why` is a sentence for the events of the node. The caller must have flushed the log: a mark that is removed
+        earlier would hide a loss."""
 
         def forgotten() -> None:
             self._on_trusted(why)
             done()
 
-        self._on(self._vote_thread, self._forget_suspicion, forgotten)
+        def refused(failure: StoreError) -> None:
+            self._on_failure(failure)
+            failed(failure)
+
+        self._on(self._vote_thread, self._forget_suspicion, forgotten, refused)
 
     def tidy(self) -> None:
         if not self._tidying:
@@ -188,22 +226,26 @@ class DiskThreads:
                 lambda failure: self._not_flushed(served, failure),
             )
 
-    def _flushed(self, served: list[Callable[[], None]]) -> None:
+    def _flushed(self, served: list[_Waiter]) -> None:
         self._flushing = False
         self._on_flush((self._monotonic_ms() - self._flush_began_ms) / 1000)
         self._owed -= len(served)
-        for done in served:
+        for done, _ in served:
             done()
         if self._waiting:
             self._flush()
 
-    def _not_flushed(self, served: list[Callable[[], None]], failure: StoreError) -> None:
+    def _not_flushed(self, served: list[_Waiter], failure: StoreError) -> None:
         """Handle a failed flush. After a retriable failure of a flush, let the callbacks wait for the next flush of
-        the schedule."""
+        the schedule. After any other failure, no flush follows."""
+        self._waiting = [*served, *self._waiting]
         if failure.retriable:
             self._flushing = False
-            self._waiting = [*served, *self._waiting]
         self._on_failure(failure)
+        if not failure.retriable:
+            waiting, self._waiting = self._waiting, []
+            for _, failed in waiting:
+                failed(failure)
 
     def _tidied(self) -> None:
         self._tidying = False

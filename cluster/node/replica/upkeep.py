@@ -1,5 +1,5 @@
 """Does the regular work of a running replica: it writes checkpoints, applies retention, and scrubs and repairs the
-log."""
+log. Damage is found by the scrub, or by a read of the log."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ class ReplicaUpkeep:
         self._threads = threads
         label = str(number)
         self._damaged = node.meters.log_damaged.labels(label)
+        # Damage that a read has found. One place is enough: a read of damage that is left reports it again.
+        self._found: asyncio.Queue[Flaw] = asyncio.Queue(1)
+        self._one_repair = asyncio.Lock()
         self._repairer = ScrubRepairer(
             replica,
             node.settings,
@@ -53,11 +56,13 @@ class ReplicaUpkeep:
     def start(self) -> list[asyncio.Task[None]]:
         """Start the background tasks, and return them."""
         vital, room = self._node.runtime.vital, self._room()
+        self._files.opened.log.reading.on_damage = self._note_damage
         return [
             vital.spawn(self._keep_checkpoints(), f"checkpoints of shard {self._number}"),
             vital.spawn(room.run(), f"room on the disk of shard {self._number}"),
             vital.spawn(self._retention(room).run(), f"retention of shard {self._number}"),
             vital.spawn(self._scrub(), f"scrub of shard {self._number}"),
+            vital.spawn(self._repair_found(), f"repair of shard {self._number}"),
         ]
 
     @property
@@ -115,7 +120,17 @@ class ReplicaUpkeep:
             self._opening.left = None
         await Scrub(self._node.disk, opened.log, opened.segment_bytes, self._repair).run(self._threads.beside)
 
+    def _note_damage(self, flaw: Flaw) -> None:
+        if not self._found.full():
+            self._found.put_nowait(flaw)
+
+    async def _repair_found(self) -> None:
+        """Repair the damage that reads find."""
+        while True:
+            await self._repair(await self._found.get())
+
     async def _repair(self, flaw: Flaw) -> None:
-        self._damaged.set(1)
-        await self._repairer.repair(flaw, self._threads.beside)
-        self._damaged.set(0)
+        async with self._one_repair:
+            self._damaged.set(1)
+            await self._repairer.repair(flaw, self._threads.beside)
+            self._damaged.set(0)

@@ -28,7 +28,7 @@ from ledger.broker.access.callers import ANYBODY, REMOVED_NODE, Caller, set_pres
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.rights import NEEDED, Needed
-from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError
+from ledger.errors import AuthenticationError, LedgerError, PermissionDeniedError, from_wire
 from raft.transport.rare_log import RareLog
 
 log = logging.getLogger("ledgermq.node.rights")
@@ -118,18 +118,23 @@ class RightsGuard(MethodGuard):
 
     async def _audited(self, caller: Caller, method: str, behavior: Method, request: Any, context: Context) -> Any:
         """Run the method, and write one line to the audit log, whatever the end is. If the caller cancels the call, or
-        its deadline ends, gRPC cancels this task, and the cluster may still do the act."""
+        its deadline ends, gRPC cancels this task, and the cluster may still do the act. Acts that the method surely
+        refuses count as refused: every user may call some of these methods, without end."""
         peer = context.peer()
-        outcome = CANCELLED
+        outcome, record = CANCELLED, self._audit.record
         try:
             response = await behavior(request, context)
-            outcome = response.error.message if response.HasField("error") else ""
+            outcome = ""
+            if response.HasField("error"):
+                outcome = response.error.message
+                if not from_wire(response.error).retriable:
+                    record = self._audit.record_refused
             return response
         except Exception as error:  # the text of a defect may contain secrets, so the line has only its type
             outcome = f"the node failed with {type(error).__name__}: the act may have been done"
             raise
         finally:
-            self._audit.record(caller, peer, method, request, outcome)
+            record(caller, peer, method, request, outcome)
 
     def stream(self, method: str, behavior: Method) -> Method:
         """Return the method `behavior`, which takes a stream of requests, behind the check."""

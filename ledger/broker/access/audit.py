@@ -23,6 +23,7 @@ log = logging.getLogger("ledgermq.audit")
 
 # Fields of requests that are secrets, or long.
 _LEFT_OUT = ("verifier", "incarnation", "incarnations")
+# Of a request, and of an error.
 MAX_CHARACTERS = 500
 
 
@@ -77,12 +78,12 @@ class AuditLog:
 
     def record(self, caller: Caller, peer: str, method: str, request: Message, error: str) -> None:
         """Log one act that the caller had the right to. `error` is empty if the act succeeded."""
-        self._write(f"{caller} from {peer}: {method} {described(request)}: {error or 'done'}")
+        self._write(f"{caller} from {peer}: {method} {described(request)}: {error[:MAX_CHARACTERS] or 'done'}")
 
     def record_refused(self, caller: Caller, peer: str, method: str, request: Message, error: str) -> None:
         """Log one act that was refused, unless many acts of this user were refused within the last minute."""
         if self._may_log_refused(caller.user):
-            self._write(f"{caller} from {peer}: {method} {described(request)}: {error}")
+            self._write(f"{caller} from {peer}: {method} {described(request)}: {error[:MAX_CHARACTERS]}")
 
     def record_path(self, caller: Caller, peer: str, path: str) -> None:
         """Log one request of an HTTP path."""

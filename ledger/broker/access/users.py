@@ -47,6 +47,10 @@ class Users:
             raise InvalidArgumentError("this node has no authentication, so no token is needed")
         if caller.token is not None:
             raise InvalidArgumentError("a delegated token cannot make another token: use the user's own connection")
+        replica = self._replicas.topics
+        check_level(replica)
+        # Every user may ask without end, so what is surely refused becomes no entry of the log.
+        replica.state.access.check_delegation(caller.user, replica.driver.now_ms())
         token = token_text(self._random_bytes(TOKEN_BYTES))
         own = tuple(Rule(caller.user, rule.action, rule.resource, rule.deny) for rule in rules)
         await self.change(DelegateToken(digest_of(token), caller.user, own, ttl_ms))

@@ -19,10 +19,11 @@ from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.moved_batch import MessageMove, moved_batch
 from ledger.broker.label_names import LabelNames
 from ledger.broker.produce.proposals import Committed
-from ledger.errors import BusyError
+from ledger.consumer_groups import group_of
+from ledger.errors import BusyError, GroupFullError
 from ledger.state import QueueResults
 from ledger.state.commands import ClaimQueues, ForgetConsumerGroup, ResetOffsets
-from ledger.state.progress_table import ConsumedQueue
+from ledger.state.progress_table import MAX_CONSUMED_QUEUES_OF_GROUP, ConsumedQueue
 from ledger.topics import check_readable
 
 
@@ -37,17 +38,35 @@ class QueueClaims:
         self._groups = LabelNames()
         # By queue: how many claims, resets and deletions are not applied yet.
         self._under_way: Counter[ConsumedQueue] = Counter()
+        # By consumer group: how many queues the claims and resets that are not applied yet may add to its progress.
+        self._beginning: Counter[str] = Counter()
         self._moving: dict[tuple[ConsumedQueue, int], asyncio.Future[Committed]] = {}
+        # By queue: how many of its messages are in `_moving`.
+        self._moving_from: Counter[ConsumedQueue] = Counter()
 
     def claim(self, wanted: ClaimQueues) -> asyncio.Future[QueueResults]:
         """Propose claims. The returned future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.queues]
-        return self._propose(wanted, keys)
+        return self._propose(wanted, keys, self._new(wanted.consumer_group, keys))
 
     def reset(self, wanted: ResetOffsets) -> asyncio.Future[QueueResults]:
         """Propose resets. The returned future has one result for each queue. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.offsets]
-        return self._propose(wanted, keys)
+        return self._propose(wanted, keys, self._new(wanted.consumer_group, keys))
+
+    def _new(self, consumer_group: str, keys: list[ConsumedQueue]) -> int:
+        """Return in how many of these queues the consumer group has no progress yet. Raises GroupFullError if the group
+        and its broadcasts would have progress in too many queues."""
+        progress, group = self._replica.state.consumption.progress, group_of(consumer_group)
+        new = sum(progress.get(key) is None for key in keys)
+        present = progress.count_of(group) + self._beginning[group]
+        if new and present + new > MAX_CONSUMED_QUEUES_OF_GROUP:
+            raise GroupFullError(
+                f"This shard stores the progress of consumer group {group!r} and of its broadcasts in {present:,} "
+                f"queues, and at most {MAX_CONSUMED_QUEUES_OF_GROUP:,} are possible: delete broadcasts that you no "
+                "longer need (`ledgermq group delete`)."
+            )
+        return new
 
     def forget(self, consumer_group: str) -> asyncio.Future[int]:
         """Propose to remove the consumer group's progress. The result of the returned future is the number of
@@ -56,15 +75,20 @@ class QueueClaims:
         return self._propose(ForgetConsumerGroup(consumer_group), keys)
 
     def _propose(
-        self, command: ClaimQueues | ResetOffsets | ForgetConsumerGroup, keys: list[ConsumedQueue]
+        self, command: ClaimQueues | ResetOffsets | ForgetConsumerGroup, keys: list[ConsumedQueue], new: int = 0
     ) -> asyncio.Future[Any]:
-        """Propose a command. Until the command is applied, moves from the queues in `keys` are refused."""
-        future = self._replica.command(command)
+        """Propose a command, which begins in `new` of the queues `keys`. Until the command is applied, moves from these
+        queues are refused."""
+        future, group = self._replica.command(command), group_of(command.consumer_group)
         self._under_way.update(keys)
-        future.add_done_callback(lambda _: self._applied(keys))
+        self._beginning[group] += new
+        future.add_done_callback(lambda _: self._applied(keys, group, new))
         return future
 
-    def _applied(self, keys: list[ConsumedQueue]) -> None:
+    def _applied(self, keys: list[ConsumedQueue], group: str, new: int) -> None:
+        self._beginning[group] -= new
+        if not self._beginning[group]:
+            del self._beginning[group]
         self._under_way.subtract(keys)
         for key in keys:
             if not self._under_way[key]:
@@ -81,7 +105,7 @@ class QueueClaims:
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
         if self._under_way[key]:
             raise BusyError(f"a claim of queue {wanted.queue} is not committed yet: try again shortly")
-        others = sum(each == key for each, _ in self._moving)
+        others = self._moving_from[key]
         progress = replica.state.consumption.progress
         if not progress.may_settle(key, wanted.epoch, wanted.resets, wanted.offset, moving=others):
             return None
@@ -89,9 +113,16 @@ class QueueClaims:
             return moving
         future = replica.append(moved_batch(replica, wanted))
         self._moving[key, wanted.offset] = future
-        future.add_done_callback(lambda _: self._moving.pop((key, wanted.offset)))
+        self._moving_from[key] += 1
+        future.add_done_callback(lambda _: self._moved(key, wanted.offset))
         future.add_done_callback(lambda done: self._count(done, wanted))
         return future
+
+    def _moved(self, key: ConsumedQueue, offset: int) -> None:
+        del self._moving[key, offset]
+        self._moving_from[key] -= 1
+        if not self._moving_from[key]:
+            del self._moving_from[key]
 
     def _count(self, done: asyncio.Future[Committed], wanted: MessageMove) -> None:
         if done.exception() is None:

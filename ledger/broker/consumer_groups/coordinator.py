@@ -19,7 +19,8 @@ from functools import partial
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.assignment import Rooms, assigning, nowhere, slices
 from ledger.broker.consumer_groups.assignment_waiters import AssignmentWaiters
-from ledger.errors import BusyError, InvalidArgumentError, LedgerError
+from ledger.consumer_groups import MAX_CONFIGURED_OF_GROUP, validate_member_name
+from ledger.errors import BusyError, GroupFullError, InvalidArgumentError, LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import (
     AssignQueues,
@@ -33,9 +34,10 @@ from ledger.state.commands import (
     ReleaseQueues,
     RenewQueues,
 )
-from ledger.state.consumption import elsewhere, unknown_member
+from ledger.state.consumption import check_join, elsewhere, unknown_member
 from ledger.state.coordinator_table import CoordinatorPlace, HostedGroup
 from ledger.state.feature_levels import PLACED_COORDINATORS, SHARED_GROUPS
+from ledger.state.shard_table import MAX_SHARDS
 from ledger.topics import TOPICS_SHARD
 
 log = logging.getLogger("ledgermq.broker.coordinator")
@@ -52,6 +54,9 @@ GATHER_S = 0.05
 LONGEST_GATHER_S = 1.0
 # Queues of one entry of an assignment. Applying such an entry takes 3 ms.
 AT_ONCE = 1_000
+
+# Silent members that a log line names. A group can have 10,000 members.
+MAX_NAMED = 10
 
 # How long a member that joins waits until this node's replica of shard 0 knows where its group was placed.
 PATIENCE_S = 1.0
@@ -87,6 +92,8 @@ class Coordinator:
         self.rebalances = 0
         # By consumer group: assignments that are due or under way.
         self._assigning: dict[str, asyncio.Task[None]] = {}
+        # The groups that may have changed in this turn of the event loop (a dict, because a set has no order).
+        self._changed: dict[str, None] = {}
         self._runs = False
 
     async def run(self) -> None:
@@ -104,19 +111,40 @@ class Coordinator:
 
     async def join(self, wanted: JoinConsumerGroup) -> None:
         """Add a member, or change its details. Raises LedgerError."""
+        self._check_join(wanted)
         await self.host(wanted.consumer_group)
         self.heard(wanted.consumer_group, wanted.member.member)
         number = self._replica.state.coordinators.number(wanted.consumer_group)
         await self._change(replace(self._without_deleted(wanted), number=number))
 
+    def _check_join(self, wanted: JoinConsumerGroup) -> None:
+        """Raise InvalidGroupNameError or InvalidArgumentError for a join with impossible values, and GroupFullError if
+        the members would be configured with too many queues. So no entry of the log has such a join."""
+        check_join(wanted)
+        for shard, _ in wanted.rooms:
+            if shard >= MAX_SHARDS:
+                raise InvalidArgumentError(f"there can be no shard {shard}: shards are 0 to {MAX_SHARDS - 1}")
+        member, group = wanted.member, self._replica.state.consumption.groups.get(wanted.consumer_group)
+        if not member.configured or group is None:
+            return
+        others = sum(len(each.details.configured) for name, each in group.members.items() if name != member.member)
+        if others + len(member.configured) > MAX_CONFIGURED_OF_GROUP:
+            raise GroupFullError(
+                f"The other members of consumer group {wanted.consumer_group!r} are configured with {others:,} queues, "
+                f"and this member with {len(member.configured):,}: at most {MAX_CONFIGURED_OF_GROUP:,} together."
+            )
+
     async def leave(self, consumer_group: str, members: Iterable[str]) -> None:
         """Remove members. Raises LedgerError."""
+        leaving = tuple(members)
+        for member in leaving:
+            validate_member_name(member)
         self.check(consumer_group)
-        await self._change(LeaveConsumerGroup(consumer_group, tuple(members)))
+        await self._change(LeaveConsumerGroup(consumer_group, leaving))
 
     async def release(self, wanted: ReleaseQueues) -> None:
         """Remove queues from the member that releases them. Raises LedgerError."""
-        self.check(wanted.consumer_group)
+        self._consumer_group_of(wanted.consumer_group, wanted.member)
         self.heard(wanted.consumer_group, wanted.member)
         await self._change(wanted)
 
@@ -256,7 +284,18 @@ class Coordinator:
     # -- assignments
 
     def changed(self, consumer_group: str) -> None:
-        """Tell the waiting members of a group that it may have changed, and begin an assignment that is due."""
+        """Tell the waiting members of a group that it may have changed, and begin an assignment that is due. All
+        changes of one turn of the event loop are told together: a group can have thousands of members that wait."""
+        if not self._changed:
+            asyncio.get_running_loop().call_soon(self._tell_changed)
+        self._changed[consumer_group] = None
+
+    def _tell_changed(self) -> None:
+        changed, self._changed = self._changed, {}
+        for consumer_group in changed:
+            self._tell(consumer_group)
+
+    def _tell(self, consumer_group: str) -> None:
         group = self._replica.state.consumption.groups.get(consumer_group)
         self._assignment_waiters.announce(consumer_group, group)
         is_due = group is not None and group.assigned != group.generation and consumer_group not in self._assigning
@@ -356,8 +395,12 @@ class Coordinator:
         self._assignment_waiters.dismiss()
 
     def _give_up(self, consumer_group: str, members: list[str]) -> None:
+        others = f" and {len(members) - MAX_NAMED:,} others" * (len(members) > MAX_NAMED)
         log.warning(
-            "consumer group %s: silent members %s are removed, and others get their queues", consumer_group, members
+            "consumer group %s: silent members %s%s are removed, and others get their queues",
+            consumer_group,
+            members[:MAX_NAMED],
+            others,
         )
         self._try(LeaveConsumerGroup(consumer_group, tuple(members)), "silent members stay for now")
 

@@ -3,19 +3,20 @@ shards."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.lag import Lag, lag_of
 from ledger.broker.shared.shared_lag import shared_lag
+from ledger.broker.turn_budget import TurnBudget
 from ledger.retries import DEAD_LETTERS, RETRY, resending_group
 from ledger.state import Topic
 from ledger.state.progress_table import ConsumedQueue, QueueProgress
 
-# Queues that are looked at before other tasks run.
+# Queues that are looked at in one step of a budget of turns, and windows of shared groups.
 QUEUES_AT_ONCE = 100
+WINDOWS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
@@ -46,26 +47,29 @@ class ShardGroupSummary:
             self.waiting_since_ms = min(self.waiting_since_ms or lag.waiting_since_ms, lag.waiting_since_ms)
 
 
-async def summaries(replica: BrokerReplica) -> dict[str, ShardGroupSummary]:
+async def summaries(replica: BrokerReplica, turns: TurnBudget) -> dict[str, ShardGroupSummary]:
     """Return a dictionary from group names to summaries. The dictionary contains every consumer group that has
-    members, progress, leases or dead letters in this shard, or was created in it."""
+    members, progress, leases or dead letters in this shard, or was created in it. All callers together have the budget
+    `turns`: every user may ask."""
+    await turns.spend(1)
     found: defaultdict[str, ShardGroupSummary] = defaultdict(ShardGroupSummary)
     for group in replica.state.consumption.groups:
         if group.members:
             found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
     for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
+        if number % QUEUES_AT_ONCE == 0:
+            await turns.spend(1)
         topic = replica.state.topics.get(key.topic_id)
         if topic is None or topic.name.startswith(DEAD_LETTERS):
             continue
         found[key.consumer_group].add(topic, lag_of(replica, key, progress))
-        if number % QUEUES_AT_ONCE == 0:
-            await asyncio.sleep(0)
     for name, leased in replica.state.shared.leases:
         found[name].is_shared = True
-        for queue, window in leased.windows.items():
+        for number, (queue, window) in enumerate(list(leased.windows.items())):
+            if number % WINDOWS_AT_ONCE == 0:
+                await turns.spend(1)
             if (topic := replica.state.topics.get(queue.topic_id)) is not None:
                 found[name].add(topic, shared_lag(replica, queue, window).lag)
-        await asyncio.sleep(0)
     for mode in replica.state.shared.modes:
         found[mode.consumer_group].is_shared = mode.is_shared
     for topic in replica.state.topics:
@@ -88,15 +92,16 @@ class ConsumedQueueLag:
     lag: Lag
 
 
-async def lags(replica: BrokerReplica, consumer_group: str) -> list[ConsumedQueueLag]:
-    """Return progress and lag of a consumer group in each queue of this shard, sorted by topic and queue."""
+async def lags(replica: BrokerReplica, consumer_group: str, turns: TurnBudget) -> list[ConsumedQueueLag]:
+    """Return progress and lag of a consumer group in each queue of this shard, sorted by topic and queue, with a part
+    of the budget `turns`."""
     found = []
-    for number, (key, progress) in enumerate(replica.state.consumption.progress.of(consumer_group), 1):
+    for number, (key, progress) in enumerate(replica.state.consumption.progress.of(consumer_group)):
+        if number % QUEUES_AT_ONCE == 0:
+            await turns.spend(1)
         lag = lag_of(replica, key, progress)
         settled = len(progress.settled)
         found.append(ConsumedQueueLag(key.topic_id, key.queue, progress.offset, settled, progress.epoch, lag))
-        if number % QUEUES_AT_ONCE == 0:
-            await asyncio.sleep(0)
     return found
 
 

@@ -338,11 +338,16 @@ async def recover(replica: BrokerReplica, shard: SuspectShard) -> None:
     if the shard has a leader, because the leader sends the lost entries again."""
     raft = replica.driver.raft
     if raft.leader:
-        raise RecoveryRefusedError(
-            f"node {raft.node} follows node {raft.leader}, which sends it the missing entries: wait until it has "
-            "caught up, and nothing is lost"
-        )
+        raise not_lost(raft.node, raft.leader)
     await shard.accept_loss()
+
+
+def not_lost(node: int, leader: int) -> RecoveryRefusedError:
+    """Return the refusal for a suspect node that has a leader."""
+    return RecoveryRefusedError(
+        f"node {node} follows node {leader}, which sends it the missing entries: wait until it has caught up, and "
+        "nothing is lost"
+    )
 
 
 def validate_node(node: int) -> None:

@@ -174,6 +174,19 @@ class PlacementKeeper:
                     f"remove the node at once, with less safety (`ledgermq cluster remove-node {node} --force`)"
                 )
 
+    async def check_serves_no_other(self, node: int) -> None:
+        """Raise ShardShortError if the node has a replica of another shard than shard 0, and answers. Shard 0 says who
+        the nodes of the cluster are, so such a node stays a member of it. Raises LedgerError if this node does not lead
+        shard 0."""
+        shards = (await self.view()).data_shards()
+        others = [each.shard for each in shards if (held := each.replicas.get(node)) is not None and held.answers]
+        if others:
+            raise ShardShortError(
+                f"node {node} serves shards {', '.join(map(str, others))}, and would be no node of the cluster any "
+                "more: let its replicas move to other nodes first (`ledgermq cluster remove-node` without --shard), or "
+                "force its removal from shard 0 (`--force`)"
+            )
+
     async def rooms(self) -> Mapping[int, str]:
         """Return the machine rooms of the nodes, as far as they are known."""
         with contextlib.suppress(LedgerError):  # without a leader of some shard, the rooms known so far are enough

@@ -10,19 +10,25 @@ from collections.abc import Callable
 
 from ledger.broker.consumer_groups.consumed_offsets import check_offset
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
-from ledger.broker.consumer_groups.summaries import lags, summaries
+from ledger.broker.consumer_groups.summaries import WINDOWS_AT_ONCE, lags, summaries
 from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.shared.first_leases import begin_leases
 from ledger.broker.shared.shared_lag import SharedLag, shared_lags
 from ledger.broker.topics.retry_topics import RetryTopics
-from ledger.consumer_groups import check_queue_count, validate_consumed_name
+from ledger.broker.turn_budget import TurnBudget
+from ledger.consumer_groups import MAX_QUEUES_OF_ENTRY, check_queue_count, parts_of_entries, validate_consumed_name
 from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.commands import CreateConsumerGroup, ResetOffset, ResetOffsets
 from ledger.state.group_modes import DEFAULT_ATTEMPTS, GroupMode
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
+
+# Steps of all look-ups in one turn of the event loop. A step takes about 0.5 ms.
+MAX_TURN_STEPS = 8
+# Members and queues of a group that are described in one step.
+MEMBERS_AT_ONCE = 256
 
 
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
@@ -40,6 +46,8 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         self._rights = rights
         self._retry_topics = retry_topics
         self._now_ms = now_ms
+        # The look-ups of all callers together.
+        self._turns = TurnBudget(MAX_TURN_STEPS)
 
     @answers(consumer_group_operations_pb2.ListConsumerGroupsResponse)
     async def ListConsumerGroups(  # noqa: N802 (gRPC names)
@@ -50,7 +58,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response.now_ms = self._now_ms()
         replica = (await self._consumptions.leading(request.shard)).replica
         turns = self._consumptions.require(request.shard).turns
-        found = await summaries(replica)
+        found = await summaries(replica, self._turns)
         visible = self._rights.visible_groups(found) if self._rights is not None else set(found)
         for name, summary in found.items():
             if name not in visible:
@@ -91,8 +99,10 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response.now_ms = self._now_ms()
         validate_consumed_name(request.consumer_group)
         replica = (await self._consumptions.leading(request.shard)).replica
+        await self._turns.spend(1)
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:
+            self._turns.charge((len(group.members) + len(group.shares)) // MEMBERS_AT_ONCE)
             put_members(group, response)
         if (mode := replica.state.shared.modes.get(request.consumer_group)) is not None:
             response.mode.shared, response.mode.by_key = mode.is_shared, mode.by_key
@@ -102,9 +112,11 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
             response.coordinator = TOPICS_SHARD if place is None else place.shard
         turns = self._consumptions.require(request.shard).turns
         response.shared_members = turns.members(request.consumer_group)
-        for leased in shared_lags(replica, request.consumer_group):
+        for number, leased in enumerate(shared_lags(replica, request.consumer_group)):
+            if number % WINDOWS_AT_ONCE == 0:
+                await self._turns.spend(1)
             put_leases(leased, response)
-        for each in await lags(replica, request.consumer_group):
+        for each in await lags(replica, request.consumer_group, self._turns):
             response.queues.add(
                 topic_id=each.topic_id,
                 queue=each.queue,
@@ -132,11 +144,13 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         lookup, name = self._consumptions.lookup, request.consumer_group
         mode = await lookup.require(name) if request.shared else lookup.mode(name)
         if mode is not None:
-            await begin_leases(shard_consumption.replica, mode, offsets)
-        results = await asyncio.shield(shard_consumption.claims.reset(ResetOffsets(name, offsets)))
-        for result in results:
-            if isinstance(result, LedgerError):
-                raise result
+            await begin_leases(shard_consumption.replica, mode, offsets[:MAX_QUEUES_OF_ENTRY])
+        # All parts are proposed at once, so a caller that goes away ends none of them.
+        resets = [shard_consumption.claims.reset(ResetOffsets(name, tuple(part))) for part in parts_of_entries(offsets)]
+        for reset in resets:
+            for result in await asyncio.shield(reset):
+                if isinstance(result, LedgerError):
+                    raise result
 
     @answers(consumer_group_operations_pb2.RenewQueuesResponse)
     async def RenewQueues(  # noqa: N802
@@ -147,7 +161,8 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
         check_queue_count(request.queues)
         queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
-        await coordinator.renew(request.consumer_group, queues)
+        for part in parts_of_entries(queues):
+            await coordinator.renew(request.consumer_group, part)
 
     @answers(consumer_group_operations_pb2.MoveCoordinatorResponse)
     async def MoveCoordinator(  # noqa: N802

@@ -112,7 +112,8 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         check_queue_count(request.queues)
         queues = tuple(QueueEpoch(TopicQueueId(each.topic_id, each.queue), each.epoch) for each in request.queues)
         coordinator = self._consumptions.coordinator(request.shard, request.consumer_group)
-        await coordinator.release(ReleaseQueues(request.consumer_group, request.member, queues))
+        for part in parts_of_entries(queues):
+            await coordinator.release(ReleaseQueues(request.consumer_group, request.member, tuple(part)))
 
     @answers(consumer_group_pb2.LeaveResponse)
     async def Leave(  # noqa: N802

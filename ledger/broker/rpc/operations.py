@@ -97,8 +97,10 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def RemoveNode(  # noqa: N802
         self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        placement = self._replicas.topics.state.placement
         members = self._members(self._replicas.require(request.shard))
+        if request.shard == TOPICS_SHARD and not request.force:
+            await self._placement.check_serves_no_other(request.node)
+        placement = self._replicas.topics.state.placement
         change = members.remove(request.node, placement=placement, force=request.force)
         response.CopyFrom(await changed(change, wait=request.wait))
 

@@ -179,9 +179,10 @@ async def read_requests(sharing: Sharing, member: SharedMember, turns: LeaseTurn
                     f"A request can have at most {MAX_REQUEST_CHANGES} changes, not {len(request.changes)}."
                 )
             changes = [wanted_change(each) for each in request.changes]
+            in_time = frozenset(place for place, each in enumerate(request.changes) if each.in_time)
             await turns.wait_for_room()
             member.asked()
-            turns.change(ChangeRequest(member, request.number, changes))
+            turns.change(ChangeRequest(member, request.number, changes, in_time))
         if request.HasField("receive"):
             if member.only_changes:
                 raise InvalidArgumentError("This stream only changes leases: open another one to receive messages.")
@@ -201,6 +202,8 @@ def wanted_change(wire: consumer_group_pb2.WantedChange) -> tuple[TopicQueueId, 
         validate_lease(wire.duration_ms)
     elif wire.duration_ms > MAX_LEASE_MS:
         raise InvalidArgumentError(f"A message can be put off for at most {MAX_LEASE_MS} ms, not {wire.duration_ms}.")
+    if wire.in_time and wire.size != 1:
+        raise InvalidArgumentError(f"A change that counts only in time is of one message, and not of {wire.size}.")
     queue = TopicQueueId(wire.topic_id, wire.queue)
     return queue, LeaseChange(kind, wire.first, wire.size, wire.lease, wire.resets, wire.duration_ms)
 

@@ -22,11 +22,12 @@ from ledger.broker.rpc.routes_wire import topic_route
 from ledger.broker.rpc.topic_rights import TopicRights
 from ledger.broker.rpc.two_way_stream import StalledError, StallLimit, raise_defect, serve_both
 from ledger.broker.topics.transaction_topics import TransactionTopics
-from ledger.broker.transactions.checkers import AskedTransaction, Checker, Checkers
+from ledger.broker.transactions.checkers import MAX_NAME_CHARACTERS, AskedTransaction, Checker, Checkers
 from ledger.broker.transactions.ends import TransactionEnd, check_ends
 from ledger.broker.transactions.listing import ListedTransaction, list_open, show
 from ledger.broker.transactions.other_shards import DecisionVerdict, HalfOfTransaction
 from ledger.broker.transactions.shard_transactions import ShardTransactions
+from ledger.broker.turn_budget import TurnBudget
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, to_wire
 from ledger.state import HalfName
@@ -66,6 +67,8 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         self._checkers = checkers
         self._authorizer = authorizer
         self._rights = TopicRights(replicas, authorizer)
+        # The lists of all callers together: one in a turn of the event loop.
+        self._turns = TurnBudget(1)
 
     def _of(self, shard: int) -> ShardTransactions:
         """Return the transactions of a shard. Raises the errors of `Replicas.require`."""
@@ -91,10 +94,13 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         check_ends(len(request.ends))
         ends = [self._end(each) for each in request.ends]
         with storage_checked(UNREADABLE):
+            found: dict[int, tuple[HalfName, ...]] = {}
             for place, each in enumerate(request.ends):
-                if each.commit and each.find_halves:
-                    halves = await transactions.finder.halves_of(each.transaction)
-                    ends[place] = replace(ends[place], halves=halves)
+                # Other shards are asked once, and only for transactions that this end can end.
+                if each.commit and each.find_halves and transactions.ends.is_of(ends[place]):
+                    if each.transaction not in found:
+                        found[each.transaction] = await transactions.finder.halves_of(each.transaction)
+                    ends[place] = replace(ends[place], halves=found[each.transaction])
             results = await transactions.ends.end_all(ends)
         response.results.extend(map(_ended, results))
 
@@ -117,7 +123,7 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
                 listed = [] if found is None else [found]
             else:
                 after = request.after if request.HasField("after") else None
-                page = await list_open(replica, request.producer_group, after, request.limit, may_see)
+                page = await list_open(replica, request.producer_group, after, request.limit, may_see, self._turns)
                 listed = page.transactions
                 if page.next is not None:
                     response.next = page.next
@@ -137,8 +143,14 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         try:
             validate_group_name(first.producer_group)
             self._check_group(caller, first.producer_group)
+            if len(first.name) > MAX_NAME_CHARACTERS:
+                raise InvalidArgumentError(
+                    f"The name of a producer that answers checks has at most {MAX_NAME_CHARACTERS} characters."
+                )
             checker = Checker(
-                first.producer_group, lambda topic_id: self._may_answer(caller, first.producer_group, topic_id)
+                first.producer_group,
+                lambda topic_id: self._may_answer(caller, first.producer_group, topic_id),
+                first.name,
             )
             self._checkers.add(checker)
         except LedgerError as error:

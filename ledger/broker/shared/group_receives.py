@@ -23,11 +23,11 @@ from ledger.broker.shared.lease_clock import are_free, next_free_s
 from ledger.broker.shared.lease_entry import LeaseEntry, Ticket, changed_by
 from ledger.broker.shared.leased_batches import LeasedMessages
 from ledger.broker.shared.members import Answer, GroupMembers, Receive, SharedMember, SharedTopic
-from ledger.broker.shared.queue_choice import ByteBudget, Choice, ChoiceFacts, Chosen, QueueChoice
+from ledger.broker.shared.queue_choice import ByteBudget, Choice, ChoiceFacts, Chosen, GroupRoom, QueueChoice
 from ledger.errors import LedgerError
 from ledger.state import TopicQueueId
 from ledger.state.group_modes import GroupMode
-from ledger.state.lease_table import ChangeKind, LeaseChange, LeaseResults
+from ledger.state.lease_table import MAX_OPEN_OFFSETS_OF_GROUP, ChangeKind, LeaseChange, LeaseResults
 from ledger.state.lease_window import LeaseWindow
 from ledger.topics import HIDDEN_TOPICS
 from store import StoreError
@@ -94,6 +94,8 @@ class GroupReceives:
         self.name = group.name
         # True: the members have too many answers that they have not read.
         self.is_held_up = False
+        # In how many queues `choose` has looked for messages.
+        self.looked_at = 0
         self._replica = replica
         self._group = group
         self._mode = mode
@@ -104,6 +106,8 @@ class GroupReceives:
         # By queue: how many skips of its choice are in the entry.
         self._added: dict[TopicQueueId, int] = {}
         self._windows: dict[TopicQueueId, LeaseWindow] = {}
+        leased = replica.state.shared.leases.get(group.name)
+        self._room = GroupRoom(MAX_OPEN_OFFSETS_OF_GROUP - (0 if leased is None else leased.open_offsets()))
         self._plans: list[_Plan] = []
 
     def repeated(self) -> list[Grant]:
@@ -139,6 +143,7 @@ class GroupReceives:
             left.rotate(-next((at for at, (queue, _) in enumerate(left) if queue == self._group.left_out), 0))
         while left and entry.room:
             queue, topic = left.popleft()
+            self.looked_at += 1
             is_new |= self._open(entry, queue, topic, min(wanted, MAX_TURN_MESSAGES))
             if is_serving:
                 self._add_skips(entry, queue)
@@ -196,7 +201,7 @@ class GroupReceives:
                 return True
             first = self._replica.queues.get(*queue).first_offset
             matches = self._matches.of(self.name, queue, topic.filter, max(window.end, first))
-            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._now_ms, matches)
+            facts = ChoiceFacts(self._replica, queue, self._mode, topic, window, self._now_ms, self._room, matches)
             self._windows[queue] = window
             if self._mode.by_key:
                 hashes = self._keys.setdefault((self.name, queue), KeyHashes(self._replica, queue))

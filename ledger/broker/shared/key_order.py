@@ -92,6 +92,9 @@ class KeyedChoice(Choice):
             if len(self._offsets) >= wanted or look >= len(keys):
                 break
             look *= 2
+        # The end of the window, with what this turn adds to it.
+        self._end = max(window.end, begin)
+        self._reach_to(max((first + size for first, size in self.skips), default=0))
         self.is_full = not len(self._offsets) and begin + len(keys) >= reach < end and facts.reach() < end
 
     @property
@@ -100,12 +103,21 @@ class KeyedChoice(Choice):
 
     def take(self, most: int, budget: ByteBudget) -> list[Chosen]:
         some = self._offsets[:most]
+        some = some[some < self._end + max(0, self._facts.room.left)]
         if not len(some):
             return []
         fitting = budget.fitting(message_sizes(self._facts, some))
         chosen = list(ranges(some[:fitting], self._attempts[:fitting]))
+        if fitting:
+            self._reach_to(int(some[fitting - 1]) + 1)
         self._offsets, self._attempts = self._offsets[fitting:], self._attempts[fitting:]
         return chosen
+
+    def _reach_to(self, end: int) -> None:
+        """Note that this turn lets the window reach to the offset `end`."""
+        more = max(0, end - self._end)
+        self._end += more
+        self._facts.room.left -= more
 
     def _look(self, begin: int, keys: Hashes) -> None:
         """Choose among the messages from `begin` on with these keys."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from ledger.broker.shared.group_lookup import GroupLookup
@@ -144,11 +144,13 @@ class SharedMember:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRequest:
-    """Changes that a member wants, in their order."""
+    """Changes that a member wants, in their order. `in_time` has the places of those that count only while their leases
+    last."""
 
     member: SharedMember
     number: int
     changes: Sequence[tuple[TopicQueueId, LeaseChange]]
+    in_time: Collection[int] = ()
 
 
 class GroupMembers:

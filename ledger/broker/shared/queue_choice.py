@@ -61,6 +61,13 @@ class ByteBudget:
         return fitting
 
 
+@dataclass(slots=True)
+class GroupRoom:
+    """How many offsets the windows of one group can still take in this turn, all queues together."""
+
+    left: int
+
+
 class Choice(Protocol):
     """An interface: the messages of one queue that can be leased now."""
 
@@ -90,6 +97,7 @@ class ChoiceFacts:
     window: LeaseWindow
     # The lease time of this turn.
     now_ms: int
+    room: GroupRoom
     # The results of the group's filter for messages after the window. None: the group has no filter.
     matches: FilterMatches | None = None
 
@@ -105,7 +113,8 @@ class ChoiceFacts:
 
     def reach(self) -> int:
         """Return the offset before which the window of the group can reach in this turn."""
-        return reach_of(self.replica, self.window, self.first)
+        reach = reach_of(self.replica, self.window, self.first)
+        return min(reach, max(self.window.end, self.first) + max(0, self.room.left))
 
     @property
     def wants_some(self) -> bool:
@@ -185,7 +194,10 @@ class QueueChoice:
     def _take_fresh(self, most: int, budget: ByteBudget) -> list[Chosen]:
         chosen: list[Chosen] = []
         while most > 0 and self._fresh < self._fresh_end and self._scanned < MAX_SCANNED:
-            units = self.facts.units(self._fresh, min(_UNITS_AT_ONCE, self._fresh_end - self._fresh, self._most(most)))
+            left = min(self._fresh_end - self._fresh, self.facts.room.left)
+            if left <= 0:
+                break
+            units = self.facts.units(self._fresh, min(_UNITS_AT_ONCE, left, self._most(most)))
             wanted = np.flatnonzero(self.facts.wanted(self._fresh, units))[:most]
             fitting = budget.fitting(shares(self.facts.replica.log, units[wanted]))
             is_cut_short = fitting < len(wanted)
@@ -198,6 +210,7 @@ class QueueChoice:
             most -= fitting
             self._fresh += passed
             self._scanned += passed
+            self.facts.room.left -= passed
             if is_cut_short or not passed:
                 break
         return chosen

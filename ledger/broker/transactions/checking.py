@@ -145,7 +145,7 @@ class TransactionChecks:
         too_old = half.since_ms <= now_ms - self._settings.max_age_s * 1000
         if too_old or half.unknowns >= self._settings.most:
             return self._give_up(half.number)
-        checker = self._checkers.next_of(half.group, half.topic_id)
+        checker = self._checkers.next_of(half.group, half.topic_id, half.unknowns)
         return None if checker is None else self._check(half, checker)
 
     def _checked(self, number: int, done: asyncio.Task[None]) -> None:

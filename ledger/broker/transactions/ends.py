@@ -81,6 +81,13 @@ class TransactionEnds:
             result for result in results if not isinstance(result, BaseException) or isinstance(result, LedgerError)
         ]
 
+    def is_of(self, end: TransactionEnd) -> bool:
+        """Return True if this shard has an open transaction with this number that begins in the topic of the end.
+        Raises LedgerError if this node does not lead."""
+        self._replica.check_leads(0)
+        table = self._replica.state.transactions
+        return table.is_open(end.transaction) and end.topic_id in (None, table.waiting[end.transaction].topic_id)
+
     async def end(self, end: TransactionEnd) -> Committed | None:
         """End a transaction. Return the place of its messages if this call has committed its only half batch, and None
         otherwise. If the transaction has ended before as it shall end now, change nothing. Raises

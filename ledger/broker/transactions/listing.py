@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.transactions.halves import read_half
+from ledger.broker.turn_budget import TurnBudget
 from ledger.state import HalfBatch
 from ledger.transactions import TransactionOutcome
 
@@ -14,8 +15,8 @@ from ledger.transactions import TransactionOutcome
 MAX_LISTED = 1_000
 # Bytes of the half batches of one answer; an answer has one half batch at least.
 MAX_BODY_BYTES = 2 << 20
-# Half batches that are looked at for one answer.
-_MAX_LOOKED = 20_000
+# Half batches that are looked at for one answer, which takes a few milliseconds.
+_MAX_LOOKED = 4_000
 
 _STATES = {
     TransactionOutcome.COMMITTED: "committed",
@@ -50,11 +51,18 @@ class TransactionList:
 
 
 async def list_open(
-    replica: BrokerReplica, group: str, after: int | None, limit: int, may_see: Callable[[int], bool]
+    replica: BrokerReplica,
+    group: str,
+    after: int | None,
+    limit: int,
+    may_see: Callable[[int], bool],
+    turns: TurnBudget,
 ) -> TransactionList:
     """Return open transactions of this producer group (empty: of all groups) whose number is larger than `after`.
-    `may_see(topic_id)` says whether the caller may see a transaction that begins in this topic. Raises LedgerError."""
+    `may_see(topic_id)` says whether the caller may see transactions that begin in this topic, and half batches for it.
+    All callers together have the budget `turns`, of one step for each call: every user may ask. Raises LedgerError."""
     await replica.confirm_still_leading()
+    await turns.spend(1)
     table = replica.state.transactions
     most = min(limit or MAX_LISTED, MAX_LISTED)
     found: list[ListedTransaction] = []
@@ -67,7 +75,7 @@ async def list_open(
             return TransactionList(found, number - 1)
         if not table.is_open(number) or (group and half.group != group) or not may_see(half.topic_id):
             continue
-        found.append(ListedTransaction(number, "open", tuple(table.halves_of(number))))
+        found.append(ListedTransaction(number, "open", _visible(table.halves_of(number), may_see)))
     return TransactionList(found)
 
 
@@ -77,12 +85,17 @@ async def show(replica: BrokerReplica, transaction: int, may_see: Callable[[int]
     await replica.confirm_still_leading()
     table = replica.state.transactions
     if table.is_open(transaction):
-        halves = tuple(half for half in table.halves_of(transaction) if may_see(half.topic_id))
+        halves = _visible(table.halves_of(transaction), may_see)
         if not halves or halves[0].number != transaction:
             return None
         return ListedTransaction(transaction, "open", halves, tuple(_bodies(replica, halves)))
     ended = table.outcomes.get(transaction)
     return None if ended is None else ListedTransaction(transaction, _STATES[ended.outcome], decided_ms=ended.at_ms)
+
+
+def _visible(halves: Sequence[HalfBatch], may_see: Callable[[int], bool]) -> tuple[HalfBatch, ...]:
+    """Return the half batches of topics that the caller may see."""
+    return tuple(half for half in halves if may_see(half.topic_id))
 
 
 def _bodies(replica: BrokerReplica, halves: Sequence[HalfBatch]) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.security import SecurityOptions
@@ -36,6 +36,9 @@ _ELSEWHERE = {
     "servers": "bootstrap_servers",
 }
 
+# Settings of consumers in groups, here and in other libraries, that a consumer without a group does not have.
+_OF_MEMBERS = {"group", "group_id", "listener"}
+
 
 class Client(ABC):  # noqa: B024 - its subclasses have the abstract methods
     """The base class of all clients."""
@@ -49,6 +52,11 @@ class Client(ABC):  # noqa: B024 - its subclasses have the abstract methods
             if name not in known:
                 raise TypeError(f"{cls.__name__} has no setting {name}{_did_you_mean(name, known)}")
         return super().__new__(cls)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied, because a client has connections and a thread or an event loop."""
+        kind = type(self).__name__
+        raise TypeError(f"{kind} cannot be pickled or copied: make a new {kind} in each process")
 
 
 class AsyncLifetime(Client):
@@ -137,6 +145,8 @@ def security_in(arguments: Mapping[str, Any]) -> SecurityOptions:
 
 def _did_you_mean(name: str, known: Collection[str]) -> str:
     public = [each for each in known if each != "self"]
+    if name in _OF_MEMBERS and "group" not in public and "start" in public:
+        return ": a member of a consumer group is a GroupConsumer, PushConsumer or SharedConsumer."
     elsewhere = _ELSEWHERE.get(name)
     close = [elsewhere] if elsewhere in public else get_close_matches(name, public, n=1)
     return f": did you mean {close[0]}?" if close else f". Its settings are {', '.join(public)}."

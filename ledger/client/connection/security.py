@@ -28,6 +28,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ledger.client.checked_arguments import checked_path, shown
 from ledger.errors import InvalidArgumentError
 from ledger.local_socket import is_socket
 
@@ -215,10 +216,14 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _checked(settings: Mapping[str, Any], servers: Iterable[str]) -> Security:
     values = {name: value for name, value in settings.items() if value not in (None, "")}
-    for name in ("ca", "client_certificate", "client_key", "password_file"):
-        if name in values:
-            values[name] = Path(values[name])
+    for name in values.keys() & {"ca", "client_certificate", "client_key", "password_file"}:
+        values[name] = checked_path(f"`{name}`", values[name])
+    for name in sorted(values.keys() & {"user", "password", "token"}):
+        if not isinstance(values[name], str):  # the text does not show it, because it may be a secret
+            raise InvalidArgumentError(f"`{name}` must be a str, not {type(values[name]).__name__}.")
     tls = values.pop("tls", None)
+    if tls is not None and not isinstance(tls, bool):
+        raise InvalidArgumentError(f"`tls` must be True or False; it is {shown(tls)}.")
     security = Security(**values)
     if (security.client_certificate is None) != (security.client_key is None):
         raise InvalidArgumentError("Give `client_certificate` and `client_key` together: both or none.")

@@ -491,7 +491,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
             call.message = message
             try:
                 consumed = self._listener(self._given(message)) is not Outcome.RECONSUME_LATER
-            except Exception as error:
+            except BaseException as error:  # sys.exit() ends no program from a thread, and must not end the consumer
                 consumed = self._failed_with(error, message)
             with self._calls.lock:
                 in_time = call.end()
@@ -576,8 +576,10 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
     def _failed_with(self, error: BaseException, message: Message) -> bool:
         """Report an exception of the listener, and return False: the message is not consumed. CancelledError is such an
         exception if something that the listener awaited was cancelled, and not the worker."""
-        if not isinstance(error, Exception):
+        if isinstance(error, asyncio.CancelledError):
             error = RuntimeError("the listener awaited something that was cancelled")
+        elif not isinstance(error, Exception):
+            error = RuntimeError(f"the listener raised {error!r}, which is taken as a failure")
         log.error(
             "the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error
         )

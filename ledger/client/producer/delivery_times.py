@@ -23,7 +23,7 @@ def checked_delivery_ms(deliver_at: datetime | None, delay: timedelta | None, no
         raise InvalidArgumentError("Give `deliver_at` or `delay`, not both.")
     time_ms = _of_delay(delay, now_ms) if deliver_at is None else _of_moment(deliver_at)
     if time_ms < 0:
-        raise InvalidArgumentError("The delivery time of a message cannot be before 1970.")
+        raise InvalidArgumentError("The delivery time of a message is before 1970: give a later time.")
     if time_ms > now_ms + MAX_DELAY_MS:
         raise InvalidArgumentError(
             f"The delivery time of a message is {(time_ms - now_ms) / 86_400_000:,.1f} days ahead; the limit is "

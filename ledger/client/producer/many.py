@@ -125,6 +125,7 @@ class ManySender:
         """Do what AsyncProducer.send_table does."""
         self._client.check_open()
         validate_topic_name(topic)
+        queue = None if queue is None else checked_queue(queue)
         await self._queue_selection.resolve(topic)
         rows = TableRows(table, value, key, self._client.routes.table.max_message_bytes)
         if self._as_lists:

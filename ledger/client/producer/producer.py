@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from ledger.client.checked_arguments import checked_client_id, checked_hook, checked_list
+from ledger.client.checked_arguments import checked_client_id, checked_hook, checked_list, checked_path
 from ledger.client.connection.cluster_client import NOT_STARTED, ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -198,7 +198,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         )
         self._common_key = CommonKey.of(self._delivery, steps, retry_backoff_ms)
         self._buffer = Buffer(buffer_bytes)
-        self._history = None if history is None else Path(history)
+        self._history = None if history is None else checked_path("history", history)
         self._history_process = history_process
         self._recorder: Recorder | None = None
         # Closes everything. The first call of stop() makes it; the others wait for it.
@@ -453,10 +453,11 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     ) -> list[RecordRange]:
         """Send a message for each row of a table, and return the queues and offsets of the messages as send_many does.
 
-        `table` is a pyarrow.Table, or a mapping of names to columns: Arrow arrays, numpy arrays, or lists. `value` and
-        `key` name the columns with the values and keys of the messages. These columns have bytes or text, which is sent
-        as UTF-8; a `serializer` is not used. A row without a key goes to any queue; with `queue`, all rows go to this
-        queue. All other rows go to the queues to which send() sends their keys.
+        `table` is a pyarrow.Table, or a mapping of names to columns, such as a DataFrame of pandas. Columns are Arrow
+        arrays, numpy arrays, or lists. `value` and `key` name the columns with the values and keys of the messages.
+        These columns have bytes or text, which is sent as UTF-8; a `serializer` is not used. A row whose key is None,
+        NaN or pandas.NA goes to any queue; with `queue`, all rows go to this queue. All other rows go to the queues to
+        which send() sends their keys.
 
         The rows become batches without a Python object for each row. Raises InvalidArgumentError if a column is missing
         or has items of another type, and the same errors as send_many.

@@ -6,8 +6,9 @@ with a key go to the queues to which `send` sends this key. The rows of one queu
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -132,8 +133,15 @@ def column_of(table: Table, name: str) -> Strings:
     """Return a column as byte strings. Text is encoded as UTF-8. Raises InvalidArgumentError."""
     try:
         column = table[name]
-    except (KeyError, IndexError, TypeError) as error:
-        raise InvalidArgumentError(f"The table has no column {name!r}.") from error
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if not _is_table(table):
+            raise InvalidArgumentError(
+                f"table is of type {type(table).__name__}: give a pyarrow.Table, or a mapping of names to columns, "
+                'such as {"value": [b"one", b"two"]}.'
+            ) from error
+        there = list(getattr(table, "column_names", ())).count(name)
+        how_many = f"{there} columns" if there else "no column"
+        raise InvalidArgumentError(f"The table has {how_many} {name!r}.") from error
     arrow = loaded_arrow()
     if arrow is not None and isinstance(column, (arrow.Array, arrow.ChunkedArray)):
         try:
@@ -144,7 +152,19 @@ def column_of(table: Table, name: str) -> Strings:
             raise _wrong(name, column.type) from error
     if isinstance(column, np.ndarray) and column.dtype.kind in "SU" and column.ndim == 1:
         return _of_numpy(column if column.dtype.kind == "S" else np.char.encode(column, "utf-8"))
+    # A single text would be a list of its characters, and a table, such as two columns of one name in pandas, a list of
+    # names.
+    if not isinstance(column, Iterable) or isinstance(column, (str, bytes, Mapping)) or getattr(column, "ndim", 1) != 1:
+        raise InvalidArgumentError(
+            f'Column "{name}" is of type {type(column).__name__}: give an Arrow array, a numpy array or a list.'
+        )
     return _of_objects(name, list(column))
+
+
+def _is_table(table: object) -> bool:
+    if isinstance(table, np.ndarray):
+        return table.dtype.names is not None
+    return hasattr(table, "__getitem__") and (hasattr(table, "keys") or hasattr(table, "schema"))
 
 
 def _of_numpy(column: NDArray[np.bytes_]) -> Strings:
@@ -157,6 +177,9 @@ def _of_numpy(column: NDArray[np.bytes_]) -> Strings:
 
 def _of_objects(name: str, items: list[Any]) -> Strings:
     kinds = set(map(type, items))
+    if not kinds <= {bytes, str, type(None)}:
+        items = [None if _is_missing(item) else item for item in items]
+        kinds = set(map(type, items))
     if unusual := kinds - {bytes, str, type(None)}:
         raise _wrong(name, unusual.pop().__name__)
     there = np.fromiter((item is not None for item in items), np.bool_, len(items)) if type(None) in kinds else None
@@ -165,6 +188,11 @@ def _of_objects(name: str, items: list[Any]) -> Strings:
     lengths = np.fromiter(map(len, items), np.int64, len(items))
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
     return Strings(offsets, np.frombuffer(b"".join(items), np.uint8), there)
+
+
+def _is_missing(item: object) -> bool:
+    """Return True for NaN and for pandas.NA, with which pandas fills a cell without a value."""
+    return (isinstance(item, float) and math.isnan(item)) or type(item).__name__ == "NAType"
 
 
 def _queue_of(

@@ -6,11 +6,14 @@ each call.
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
+import logging
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal
 
@@ -34,18 +37,24 @@ from ledger.client.records import (
     TopicQueue,
 )
 from ledger.client.sync.handover import Handover
-from ledger.client.sync.loop_thread import CLEAN_UP_S, made, started, stopped
+from ledger.client.sync.loop_thread import CLEAN_UP_S, LoopThread, made, started, stopped
 from ledger.client.sync.read_ahead import first_ahead, split_ahead
 from ledger.client.sync.transactions import Transaction, in_own_thread
 from ledger.client.tracing import TracerSource
 from ledger.client.transactions.records import TransactionChecker
 from ledger.errors import ClosedError
 
+log = logging.getLogger("ledgermq.client.producer")
+
 _ITERATION_MESSAGES = 500
 
 
 class Producer(Lifetime, Generic[Sent]):
-    """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster."""
+    """The synchronous form of AsyncProducer, with the same arguments. The constructor connects to the cluster.
+
+    If the program ends without a call of `close`, messages of `send_nowait` that are not acknowledged may be lost, and
+    a warning says so.
+    """
 
     _works_alone = True
 
@@ -83,6 +92,8 @@ class Producer(Lifetime, Generic[Sent]):
         self._client: AsyncProducer[Sent] = AsyncProducer(**settings_in(locals()))
         self._thread = started(self._client, "ledgermq-producer")
         self._handover = Handover(self._thread, self._client._accept)
+        self._at_exit = partial(_tell_unsent, self._client, self._handover, self._thread)
+        atexit.register(self._at_exit)
 
     def send(
         self,
@@ -212,6 +223,16 @@ class Producer(Lifetime, Generic[Sent]):
         """Wait for at most delivery_timeout_ms until every send has a result, and close the producer. The call is
         idempotent."""
         stopped(self._client.stop(), self._thread)
+        atexit.unregister(self._at_exit)
+
+
+def _tell_unsent(client: AsyncProducer[Any], handover: Handover, thread: LoopThread) -> None:
+    """Log a warning at the end of the program if messages of an open producer have no result yet."""
+    if thread.alive and (handover or client._buffer.used):
+        log.warning(
+            "the program ends with an open Producer, some of whose messages are not acknowledged and may be lost: call "
+            "close() or flush(), or use it in a `with` block"
+        )
 
 
 class Consumer(Lifetime, Generic[Received]):

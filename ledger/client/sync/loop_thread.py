@@ -10,12 +10,15 @@ import asyncio
 import concurrent.futures
 import contextlib
 import inspect
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ledger.errors import ClosedError, InvalidArgumentError
+
+log = logging.getLogger("ledgermq.client")
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -176,8 +179,9 @@ class LoopThread:
     def _run(self) -> None:
         try:
             self._loop.run_forever()
-        except BaseException:  # a callback of the program has ended the event loop, for example by sys.exit()
+        except BaseException as error:  # a callback of the program has ended the event loop, for example by sys.exit()
             self._closing = True
+            log.error("a function of the program raised %r on the thread of a client, which is closed now", error)
             self._loop.run_until_complete(self._wind_up())
             raise
 

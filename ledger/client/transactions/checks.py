@@ -51,8 +51,10 @@ def _has_failed(_: InternalError) -> None:
 class GroupChecks:
     """Answers the checks of one producer group, from `start` to `stop`."""
 
-    def __init__(self, client: ClusterClient, group: str, checker: TransactionChecker) -> None:
+    def __init__(self, client: ClusterClient, group: str, checker: TransactionChecker, name: str = "") -> None:
+        """`name`: the place of this producer in the order in which all nodes ask those of the group, or "" for none."""
         self.checker = checker
+        self._name = name
         self._client = client
         self._group = group
         self._streams: dict[str, asyncio.Task[None]] = {}
@@ -100,7 +102,7 @@ class GroupChecks:
         # A call takes one write at a time, and ends if it gets two.
         writing = asyncio.Lock()
         try:
-            await call.write(transaction_pb2.CheckAnswer(producer_group=self._group))
+            await call.write(transaction_pb2.CheckAnswer(producer_group=self._group, name=self._name))
             while (check := await call.read()) is not grpc.aio.EOF:
                 if check.HasField("error"):
                     raise from_wire(check.error)

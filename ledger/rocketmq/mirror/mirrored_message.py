@@ -85,12 +85,9 @@ def _properties(message: pb.Message, group: str | None) -> list[tuple[str, bytes
     for name, value in message.user_properties.items():
         if name == SHARDING_KEY and value == group:
             continue  # the servers made it of the message group, and so does the cluster
-        if not name or name.startswith(names.RESERVED):
-            raise InvalidArgumentError(
-                f"The message has a property with the name {name[:64]!r}: names that begin with {names.RESERVED} "
-                "belong to the cluster."
-            )
-        found.append((name, value.encode()))
+        if not name:
+            raise InvalidArgumentError("The message has a property without a name.")
+        found.append((names.header_of(name), value.encode()))
     return found
 
 

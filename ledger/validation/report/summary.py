@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ledger.validation.judging.violation import Violation
 from ledger.validation.report.report import ReplicaReport, ShardReport, ValidationReport, some_of_each_kind
+from ledger.words import counted
 
 # The most violations that are printed in full, but at least one of each kind.
 SHOWN = 20
@@ -98,7 +99,7 @@ def only_counted(report: ValidationReport) -> str:
 def verdict_sentence(report: ValidationReport) -> str:
     """Return a sentence with the verdict, the number of violations, the bytes that were read, and the time."""
     size, rate = report.bytes / 1e6, report.bytes / 1e6 / max(report.seconds, 1e-9)
-    read = f"{size:,.1f} MB of {len(report.sources)} sources in {report.seconds:.1f} s, {rate:,.0f} MB/s"
+    read = f"{size:,.1f} MB of {counted(len(report.sources), 'source')} in {report.seconds:.1f} s, {rate:,.0f} MB/s"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts)
     violations = f"{report.violation_count:,} violation{'s' if report.violation_count != 1 else ''}"
     found = f"{violations} ({counts})" if report.counts else "no violation found"

@@ -184,6 +184,10 @@ class HttpAccess:
                 kept, self._connection = self._connection is not None, None
                 if kept:
                     continue
+                if isinstance(error, http.client.BadStatusLine) and not isinstance(error, ConnectionError):
+                    raise SourceError(
+                        f"{url} cannot be read: the server there does not answer by HTTP: give the HTTP port of a node"
+                    ) from error
                 raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
             if status != 503 or time.monotonic() > until:
                 return status, body

@@ -211,6 +211,8 @@ def _shard(
     except ValueError as error:
         found.append(_flaw(path / "clean", f"this is not a clean mark ({error})"))
     segment_bytes = _segment_bytes(disk, segments, snapshot)
+    if start is not None:  # files that the node has dropped and not removed yet: some between them may be missing
+        segments = tuple(each for each in segments if each.base + segment_bytes > start.end)
     indexes = path if disk.exists(path / "queues") or disk.exists(path / "keys") else None
     return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, snapshot, void, holder, tuple(found))
 

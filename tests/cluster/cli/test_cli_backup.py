@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -30,7 +31,7 @@ async def test_from_the_first_backup_to_a_new_cluster(make_fleet: MakeFleet, tmp
         await admin.create_topic("orders", 2)
     await fill(old, "orders", 500)
     before = await contents(old)
-    target, key = str(tmp_path / "backups"), str(tmp_path / "key")
+    target, key = str(tmp_path / "all backups"), str(tmp_path / "key")
     at = ["--bootstrap", old.bootstrap[0]]
 
     async def command(*arguments: str, status: int = 0) -> tuple[str, str]:
@@ -43,6 +44,7 @@ async def test_from_the_first_backup_to_a_new_cluster(make_fleet: MakeFleet, tmp
     told = (await command("backup", "create", target, "--key-file", key, *at))[1]
     assert "of 2 shards" in told
     assert "MB were copied" in told
+    assert f"Check it with `ledgermq backup check {quote(target)}`." in told
     assert "--key-file" in (await command("backup", "list", target, status=1))[1]
     listed = (await command("backup", "list", target, "--key-file", key))[0].splitlines()
     assert len(listed) == 3
@@ -56,6 +58,9 @@ async def test_from_the_first_backup_to_a_new_cluster(make_fleet: MakeFleet, tmp
     shards = json.loads((await command(*restore, "--cluster", "new", "--format", "json"))[0])["shards"]
     assert [each["shard"] for each in shards] == [0, 1]
     assert "is not empty" in (await command(*restore, "--cluster", "new", status=1))[1]
+    again = str(tmp_path / "to look at")
+    told = (await command("restore", target, again, "--key-file", key, "--node", "1=a:1", "--cluster", "new"))[1]
+    assert f"start every node: ledgermq server run --config {quote(f'{again}/node-1.toml')}\n" in told
     await old.stop()
     with NodeProcess(directory / "node-1.toml"):
         new = _Restored(address)
@@ -71,7 +76,7 @@ async def test_from_the_first_backup_to_a_new_cluster(make_fleet: MakeFleet, tmp
         assert await contents(new) == before  # type: ignore[arg-type]
         name = (await command("validate", str(directory / "node-1")))[0]
         assert "VALID: no violation found" in name
-    piece = max((tmp_path / "backups" / "shards" / "0" / "log").iterdir(), key=lambda path: path.stat().st_size)
+    piece = max((tmp_path / "all backups" / "shards" / "0" / "log").iterdir(), key=lambda path: path.stat().st_size)
     piece.write_bytes(piece.read_bytes()[:-1] + b"x")
     damaged = (await command("backup", "check", target, "--key-file", key, status=1))[0]
     assert f"{piece.name} is damaged: it cannot be decrypted" in damaged
@@ -95,6 +100,13 @@ def test_what_is_typed_wrongly_is_told(tmp_path: Path) -> None:
         ([], "Missing option"),
     ):
         assert why in run(*restore, *nodes, status=2).stderr.decode().replace("\n", " ")
+
+
+def test_a_target_without_backups_is_told_with_the_command(tmp_path: Path) -> None:
+    target = tmp_path / "it's empty"
+    target.mkdir()
+    said = run("backup", "list", str(target)).stderr.decode()
+    assert f"make one with `ledgermq backup create {quote(str(target))}`" in said
 
 
 def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -420,12 +421,13 @@ def test_server_run_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_purge_removes_everything(tmp_path: Path) -> None:
-    run("dev", "start", "-n", "1", "--data", "here", cwd=tmp_path)
-    node = DevCluster(tmp_path / "here").node(1)
+    told = run("dev", "start", "-n", "1", "--data", "over here", cwd=tmp_path).stderr.decode()
+    assert f"ledgermq dev stop --data {quote(str(tmp_path / 'over here'))}\n" in told
+    node = DevCluster(tmp_path / "over here").node(1)
     command = Path(f"/proc/{node.pid}/cmdline")
     assert b"node.toml" in command.read_bytes()
-    run("dev", "purge", "--data", "here", cwd=tmp_path)
-    assert not (tmp_path / "here").exists()
+    run("dev", "purge", "--data", "over here", cwd=tmp_path)
+    assert not (tmp_path / "over here").exists()
     assert not command.exists() or command.read_bytes() == b"", "the process is gone"
 
 

@@ -289,6 +289,16 @@ class TestBases:
         assert (status, log["entries"]) == (1, 41), "where the log begins is not known then, and all of it is read"
         assert flaws[0]["path"] == str(node.shard / "snapshot")
 
+    def test_files_of_the_log_that_a_snapshot_replaced_may_be_left(self, node: StoppedNode, verify: Verify) -> None:
+        log = node.open()
+        place = next(header for header in node.headers() if header.position > 2 * SEGMENT)
+        snapshot = log.snapshot_at(place.index, configuration=b"", state=b"")
+        log.close()
+        (node.shard / "snapshot").write_bytes(snapshot.encode())
+        node.segment(SEGMENT).unlink()
+        status, flaws, found = verify(node.path)
+        assert (status, flaws, found["first_index"], found["segments"]) == (0, [], place.index + 1, 1)
+
 
 class TestKeys:
     """The key index has two files: the keys of the first 16 batches with their slots, and the keys of 24 more
@@ -570,6 +580,21 @@ def test_a_reader_that_leaves_at_the_end_changes_no_verdict(node: StoppedNode, i
     ended = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=buffered, check=False)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (int(is_damaged), b"")
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_output_that_cannot_be_written_is_no_damage(node: StoppedNode, is_damaged: bool, buffered: bool) -> None:
+    if is_damaged:
+        node.flip(node.segment(0), 90)
+    command = [sys.executable, "-m", "ledgermq", "log", "verify", str(node.path)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
+    assert ended.returncode == (1 if is_damaged and buffered else 2)
+    assert ended.stderr.endswith(b"No space left on device\n")
+    assert ended.stderr.startswith(b"Error: standard output cannot be written: ") or not buffered
 
 
 @pytest.mark.real

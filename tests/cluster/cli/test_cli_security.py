@@ -123,6 +123,23 @@ def test_certificates_are_made_and_never_replaced_by_accident(tmp_path: Path) ->
     assert b"node-1.pem" in run("certs", "show", cwd=tmp_path).stdout
 
 
+def test_settings_are_toml_for_each_name_of_a_directory(tmp_path: Path) -> None:
+    strange = tmp_path / 'a "b" \\c'
+    strange.mkdir()
+    run("certs", "init", "--directory", str(strange))
+    told = run("certs", "issue", "node", "1", "--directory", str(strange)).stdout
+    assert tomllib.loads(told.decode())["tls_key"] == str(strange / "node-1.key")
+    told = run("cluster", "init", cwd=strange).stdout
+    assert tomllib.loads(told.decode())["cluster_secret_file"] == str(strange / "cluster.secret")
+
+
+def test_files_that_no_settings_file_can_name_are_not_made(tmp_path: Path) -> None:
+    strange = tmp_path / os.fsdecode(b"caf\xe9")
+    strange.mkdir()
+    assert b"choose another name" in run("cluster", "init", cwd=strange, status=1).stderr
+    assert list(strange.iterdir()) == []
+
+
 def test_a_cluster_secret_is_made_once(tmp_path: Path) -> None:
     run("cluster", "init", cwd=tmp_path)
     for name in ("cluster.secret", "cluster.secrets-key"):

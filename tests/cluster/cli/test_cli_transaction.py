@@ -61,7 +61,9 @@ def test_transactions_are_listed_shown_and_ended(directory: Path) -> None:
         whole = json.loads(run("transaction", "show", first["id"], "--format", "json", cwd=directory).stdout)
         assert [(each["queue"], each["value"]) for each in whole["messages"]] == [(0, "0")]
 
-        assert b"1 transaction committed." in run("transaction", "commit", first["id"], cwd=directory).stderr
+        assert (
+            b"1 transaction committed." in run("transaction", "commit", first["id"], first["id"], cwd=directory).stderr
+        )
         assert b"1 transaction rolled back." in run("transaction", "rollback", second["id"], cwd=directory).stderr
         refused = run("transaction", "commit", second["id"], first["id"], cwd=directory, status=1)
         assert b"was rolled back before" in refused.stderr

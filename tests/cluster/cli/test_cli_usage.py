@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from cluster.cli import main
+from cluster.cli import ledgermq, main
 from cluster.cli.cluster.log_start import QueuePlaceType, Size, TimeOrAge
 from cluster.cli.options import Duration
 from cluster.health import ReplicaRow, health_of, rows_of
@@ -281,6 +282,24 @@ def test_a_misspelled_command_is_answered_with_the_nearest_one(
 ) -> None:
     assert status_of(written) == 2
     assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_help_shows_whole_sentences() -> None:
+    def check(group: click.Group, path: str) -> None:
+        context = click.Context(group, info_name=path)
+        assert "..." not in group.get_help(context).replace("COMMAND [ARGS]...", ""), path
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if isinstance(command, click.Group):
+                check(command, f"{path} {name}")
+
+    check(ledgermq, "ledgermq")
+
+
+def test_an_option_before_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("--bootstrap", "h:1", "topic", "list") == 2
+    said = capsys.readouterr().err
+    assert "No such option '--bootstrap'. Options stand after the command: ledgermq COMMAND [OPTIONS]." in said
 
 
 @pytest.mark.parametrize("number", ["inf", "nan", "-inf", "1e300"])

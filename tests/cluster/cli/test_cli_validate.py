@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.cli import main
@@ -192,7 +193,7 @@ def test_a_report_that_cannot_be_printed_is_no_violation(cluster: StoppedCluster
     with open("/dev/full", "wb") as full:
         ended = _process([*cluster.sources, "--format", form], full.fileno())
     assert ended.returncode == 2, ended.stderr
-    assert ended.stderr == b"Error: No space left on device\n"
+    assert ended.stderr == b"Error: standard output cannot be written: No space left on device\n"
 
 
 @pytest.mark.real
@@ -223,6 +224,19 @@ def test_a_source_whose_name_is_not_utf_8_is_printed_with_escapes(tmp_path: Path
     ended = _process([*cluster.sources, "/nowhere", "--format", form], subprocess.PIPE)
     assert (ended.returncode, ended.stderr) == (2, b"")
     assert rb"caf\udce9" in ended.stdout
+
+
+@pytest.mark.real
+def test_files_are_written_for_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    cluster = StoppedCluster.make(tmp_path / os.fsdecode(b"caf\xe9"), 12)
+    replica = cluster.replicas[1]
+    replica.flip(replica.segment(0), 90)
+    out = tmp_path / os.fsdecode(b"out\xe9")
+    ended = _process([*cluster.sources, "--out", str(out)], subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+    assert r"caf\udce9" in (out / "index.html").read_text()
+    with (out / "violations.parquet").open("rb") as file:
+        assert r"caf\udce9" in pq.read_table(file).column("source")[0].as_py()
 
 
 def _process(arguments: list[str], stdout: int) -> subprocess.CompletedProcess[bytes]:

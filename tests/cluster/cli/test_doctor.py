@@ -118,7 +118,13 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
         "node 1, shard 1: a transaction has been open for 10 minutes",
         "ledgermq transaction list",
     ),
-    (with_node(node_of(2, rebuilt="it was damaged")), "note", "rebuilt", "it was damaged", "log verify"),
+    (
+        with_node(replace(node_of(2, rebuilt="it was damaged"), data_directory="/a b/data")),
+        "note",
+        "rebuilt",
+        "it was damaged",
+        "ledgermq log verify '/a b/data/shard-0/log'",
+    ),
     (
         replace(
             HEALTHY,

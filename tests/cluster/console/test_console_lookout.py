@@ -219,3 +219,22 @@ async def test_a_resend_that_cannot_begin_leaves_the_outcome_of_the_one_before(
     assert jobs.find("t", "b") is None
     await jobs.begin("t", "b")  # the failed ones do not count as running
     await jobs.close()
+
+
+async def test_no_resend_begins_after_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, is_found = Letters(), asyncio.Event()
+    jobs = Resends(ConsoleClients(list, Security()))
+
+    async def found(token: str, group: str) -> Letters:
+        await is_found.wait()
+        return letters
+
+    monkeypatch.setattr(jobs, "letters", found)
+    beginning = asyncio.create_task(jobs.begin("t", "a"))
+    await asyncio.sleep(0)
+    await jobs.close()
+    is_found.set()
+    with pytest.raises(UnavailableError, match="This node stops"):
+        await beginning
+    assert letters.calls == 0
+    assert jobs.find("t", "a") is None

@@ -79,8 +79,16 @@ def test_operations_on_no_cluster(tmp_path: Path) -> None:
     assert cluster.stop() == 0
     assert cluster.purge() is False
     assert not cluster.directory.exists()
-    with pytest.raises(DevError, match="there is no local cluster"):
-        cluster.status()
+    for ask in (
+        cluster.status,
+        cluster.add_node,
+        cluster.start_joining_node,
+        lambda: cluster.remove_node(1),
+        lambda: cluster.restart(1),
+    ):
+        with pytest.raises(DevError, match="there is no local cluster"):
+            ask()
+    assert not cluster.directory.exists()
 
 
 def test_purge_leaves_what_is_not_ours(tmp_path: Path) -> None:

@@ -52,6 +52,11 @@ async def test_a_route_of_no_topic_is_refused(client: RawClient, name: str, expe
     assert code(await client.call("QueryRoute", service_pb2.QueryRouteRequest(topic=resource(name)))) == expected
 
 
+async def test_a_missing_topic_is_told_also_with_the_words_of_apaches_server(client: RawClient) -> None:
+    answer = await client.call("QueryRoute", service_pb2.QueryRouteRequest(topic=resource("nope")))
+    assert "CODE: 17  DESC: No topic route info in name server for the topic: nope" in answer.status.message
+
+
 async def test_a_client_without_an_id_is_refused(fleet: Fleet) -> None:
     async with RawClient(fleet.settings(1).rocketmq, client_id="") as client:
         answer = await client.call("QueryRoute", service_pb2.QueryRouteRequest(topic=resource("orders")))
@@ -174,9 +179,22 @@ async def test_a_changed_lease_ends_at_its_new_time_and_its_old_handle_ends(clie
     assert code(await client.ack("billing", "orders", again)) == "OK"
 
 
-async def test_an_acknowledgement_counts_after_the_lease_if_no_other_receive_got_the_message(client: RawClient) -> None:
+async def test_a_simple_consumer_is_too_late_after_the_lease(client: RawClient) -> None:
     await client.sent("orders")
     (message,) = await client.some("billing", "orders", 1)
+    handle = (await client.invisible("billing", "orders", message.system_properties.receipt_handle, 1)).receipt_handle
+    await asyncio.sleep(1.5)
+    assert code(await client.ack("billing", "orders", handle)) == "INVALID_RECEIPT_HANDLE"
+    assert code(await client.invisible("billing", "orders", handle, 30)) == "INVALID_RECEIPT_HANDLE"
+    (again,) = await client.some("billing", "orders", 1)
+    assert code(await client.ack("billing", "orders", again)) == "OK"
+
+
+async def test_a_push_consumers_acknowledgement_counts_until_another_receive_gets_the_message(
+    client: RawClient,
+) -> None:
+    await client.sent("orders")
+    (message,) = await client.some("billing", "orders", 1, invisible_s=None)
     changed = await client.invisible("billing", "orders", message.system_properties.receipt_handle, 1)
     await asyncio.sleep(1.5)
     assert code(await client.ack("billing", "orders", changed.receipt_handle)) == "OK"
@@ -220,6 +238,14 @@ async def test_a_receive_against_the_rules_is_refused(
     answers = await client.receive("billing", "orders", **given)  # type: ignore[arg-type]
     assert pb.Code.Name(answers[0].status.code) == expected
     assert answers[-1].WhichOneof("content") == "delivery_timestamp"
+
+
+@pytest.mark.parametrize(("invisible_s", "word"), [(9.999, "small"), (43_200.001, "large")])
+async def test_the_words_for_a_wrong_invisible_duration_are_those_of_apaches_server(
+    client: RawClient, invisible_s: float, word: str
+) -> None:
+    refusal = (await client.receive("billing", "orders", invisible_s=invisible_s))[0].status
+    assert f"the invisibleTime is too {word}" in refusal.message
 
 
 async def test_a_receive_without_messages_waits(client: RawClient) -> None:

@@ -1,4 +1,4 @@
-"""The audit line of an act whose method does not return: the call was cancelled, or the node failed."""
+"""The audit lines of acts: also of those whose call was cancelled, that failed, or that were refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from grpc import aio
 
 from cluster.node.request_guard import RequestGuard
 from cluster.node.security.rights_guard import Method, RightsGuard
-from ledger.broker.access.audit import AuditLog
+from ledger.broker.access.audit import MAX_REFUSED, AuditLog
 from ledger.broker.access.authorizer import Authorizer
 from ledger.broker.access.callers import Caller
 from ledger.broker.access.sessions import Sessions
 from ledger.broker.replicas import Replicas
+from ledger.errors import InvalidArgumentError, LedgerError, NoLeaderError, to_wire
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 from tests.cluster.waiter import until
 
@@ -101,6 +102,24 @@ async def test_an_act_that_returns_is_recorded_once_with_its_outcome() -> None:
     await node.call(remove)
     await node.call(remove)
     assert [line.rpartition("node=3: ")[2] for line in node.lines()] == ["done", "node 3 is no member"]
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [(InvalidArgumentError("x" * 10_000), MAX_REFUSED), (NoLeaderError("try again"), MAX_REFUSED + 40)],
+    ids=["surely refused", "may have been done"],
+)
+async def test_acts_that_a_method_surely_refuses_do_not_fill_the_log(error: LedgerError, lines: int) -> None:
+    """Every user may ask for a token, and has a limit of tokens."""
+    node = GuardedNode()
+
+    async def remove(request: object, context: object) -> operations_pb2.ChangeResponse:
+        return operations_pb2.ChangeResponse(error=to_wire(error))
+
+    for _ in range(MAX_REFUSED + 40):
+        await node.call(remove)
+    assert len(node.lines()) == lines
+    assert max(map(len, node.lines())) < 1_000
 
 
 class Members(operations_pb2_grpc.OperationsServicer):

@@ -334,9 +334,9 @@ def test_when_nothing_changes_nothing_moves_and_the_order_of_joining_is_nothing(
     lived(group, steps)
     assignment = assign(group)
     backwards = ConsumerGroup("billing", strategy)
-    backwards.members = dict(reversed(group.members.items()))
+    for member in reversed(group.members.values()):
+        backwards.put(member)
     backwards.shares = dict(reversed(group.shares.items()))
-    backwards.count_queues()
     assert assign(backwards) == assignment
     group.assign(assignment, 200)
     assert assign(group) == assignment

@@ -16,7 +16,8 @@ import pytest
 
 from ledger.broker.consumer_groups import coordinator as module
 from ledger.broker.consumer_groups.coordinator import Coordinator, moves
-from ledger.state import ConsumerGroup, State
+from ledger.errors import GroupFullError, InvalidArgumentError, UnknownMemberError
+from ledger.state import ConsumerGroup, State, TopicQueueId
 from ledger.state.command_encoding import encode_command
 from ledger.state.commands import (
     AddShard,
@@ -155,6 +156,17 @@ async def test_all_who_attend_are_told_of_their_queues() -> None:
         assert all(len(working.replica.group().view(name)) == 1 for name in names(MEMBERS))
 
 
+async def test_changes_that_are_committed_together_are_told_to_the_waiting_members_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Working() as working:
+        told: list[str] = []
+        monkeypatch.setattr(working.coordinator._assignment_waiters, "announce", lambda name, group: told.append(name))
+        await working.join(*names(200))
+        await asyncio.sleep(0)
+        assert 1 <= told.count("billing") < 100, "once for the changes, and for regular checks"
+
+
 async def test_one_of_a_thousand_that_leaves_moves_its_queues_only() -> None:
     async with Working() as working:
         await working.join(*names(MEMBERS))
@@ -179,6 +191,18 @@ async def test_a_thousand_members_that_are_heard_of_stay_and_the_silent_one_goes
         group = await working.assigned()
         assert list(group.members) == names(MEMBERS)[1:]
         assert {share.owner for share in group.shares.values()} == set(names(MEMBERS)[1:])
+
+
+async def test_a_log_line_names_few_silent_members(caplog: pytest.LogCaptureFixture) -> None:
+    async with Working() as working:
+        await working.join(*names(500))
+        await working.pass_time(12_000)
+        async with asyncio.timeout(30):
+            while working.replica.state.consumption.groups.get("billing") is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    (line,) = [message for message in caplog.messages if "silent members" in message]
+    assert "'m0009'] and 490 others are removed" in line
+    assert len(line) < 300
 
 
 async def test_members_are_not_silent_while_the_coordinator_itself_is_held_up() -> None:
@@ -247,6 +271,57 @@ async def test_members_that_go_on_coming_do_not_put_off_the_assignment_for_ever(
             if "AssignQueues" in working.replica.commands:
                 break
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        joining("a member", 1),
+        joining("m" * 1_000_000, 1),
+        joining("m", 1, strategy="best"),
+        joining("m", 1, room="r" * 128),
+        replace(joining("m", 1), rooms=((64, "north"),)),
+        replace(joining("m", 1), rooms=((1, "r" * 128),)),
+    ],
+    ids=["name", "long name", "strategy", "room", "shard of a room", "room of a shard"],
+)
+async def test_a_join_with_impossible_values_is_neither_proposed_nor_remembered(wanted: JoinConsumerGroup) -> None:
+    async with Working() as working:
+        with pytest.raises(InvalidArgumentError):
+            await working.coordinator.join(wanted)
+        assert working.replica.commands == []
+        assert working.coordinator._heard_ms == {}
+
+
+async def test_nothing_is_proposed_for_members_that_cannot_exist_or_are_unknown() -> None:
+    async with Working() as working:
+        with pytest.raises(InvalidArgumentError):
+            await working.coordinator.leave("billing", ["m" * 1_000_000])
+        with pytest.raises(UnknownMemberError):
+            await working.coordinator.release(ReleaseQueues("billing", "m" * 1_000_000, ()))
+        assert working.replica.commands == []
+        assert working.coordinator._heard_ms == {}
+
+
+async def test_the_members_of_a_group_can_be_configured_with_few_queues_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_CONFIGURED_OF_GROUP", 5)
+
+    def configured(name: str, queues: int) -> JoinConsumerGroup:
+        wanted = joining(name, QUEUES, strategy="by_configuration")
+        return replace(
+            wanted, member=replace(wanted.member, configured=tuple(TopicQueueId(1, queue) for queue in range(queues)))
+        )
+
+    async with Working() as working:
+        await working.coordinator.join(configured("a", 3))
+        with pytest.raises(
+            GroupFullError, match="configured with 3 queues, and this member with 3: at most 5 together"
+        ):
+            await working.coordinator.join(configured("b", 3))
+        await working.coordinator.join(configured("b", 2))
+        await working.coordinator.join(configured("a", 2))
 
 
 def test_only_moves_are_said() -> None:

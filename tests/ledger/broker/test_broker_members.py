@@ -16,6 +16,7 @@ from ledger.broker.members.handover import begin_transfer, successors
 from ledger.broker.members.members import CAUGHT_UP_BYTES, LOST_TIMEOUTS, Introduction, MemberChanges
 from ledger.broker.members.membership import Membership
 from ledger.broker.placement.keeper import PlacementKeeper
+from ledger.broker.placement.view import PlacedReplica, PlacedShard
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.operations import OperationsService, changed
 from ledger.broker.topics.topic_deletion import TopicDeletion
@@ -358,10 +359,23 @@ def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None
 # -- the service
 
 
-def service_of(site: Site, replicas: Replicas) -> OperationsService:
-    return OperationsService(
-        1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)), cast(PlacementKeeper, None)
-    )
+class OtherShards:
+    """Stands for the calls of a keeper to the leaders of shards. Shard 1 has a replica on node 2."""
+
+    def __init__(self) -> None:
+        self.answers = True
+
+    def rooms(self) -> dict[int, str]:
+        return {}
+
+    async def placed_shard(self, shard: int) -> PlacedShard:
+        nodes = (1, 2) if shard else (1, 2, 3)
+        return PlacedShard(shard, 1, {node: PlacedReplica(node, is_voter=True, answers=self.answers) for node in nodes})
+
+
+def service_of(site: Site, replicas: Replicas, calls: OtherShards | None = None) -> OperationsService:
+    keeper = PlacementKeeper(replicas, cast(Any, calls or OtherShards()), lambda: 0.0, replace_after_s=0)
+    return OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)), keeper)
 
 
 @pytest.fixture
@@ -369,6 +383,24 @@ def service(leader: Leader, site: Site) -> OperationsService:
     replicas = Replicas()
     replicas.add(leader)  # type: ignore[arg-type]
     return service_of(site, replicas)
+
+
+async def test_a_node_that_serves_another_shard_stays_in_shard_0(leader: Leader, site: Site) -> None:
+    replicas, calls = Replicas(), OtherShards()
+    replicas.add(leader)  # type: ignore[arg-type]
+    leader.state.shards.add(1, (1, 2), (ONE, TWO))
+    service = service_of(site, replicas, calls)
+
+    async def error_of(**request: Any) -> str:
+        answer = await service.RemoveNode(operations_pb2.RemoveNodeRequest(node=2, **request), None)  # type: ignore[arg-type]
+        return str(answer.error.message)
+
+    assert (await error_of()).startswith("node 2 serves shards 1, and would be no node of the cluster any more")
+    assert leader.newest.voters.keys() == {1, 2}
+    calls.answers = False
+    assert "serves" not in await error_of()
+    calls.answers = True
+    assert await error_of(force=True) == ""
 
 
 async def transfer(service: OperationsService, to: int, from_node: int) -> int:

@@ -47,8 +47,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (None, timedelta(days=60), r"60\.0 days ahead; the limit is 40 days"),
     (None, timedelta.max, "days ahead; the limit is 40 days"),
     (datetime.max.replace(tzinfo=UTC), None, "days ahead; the limit is 40 days"),
-    (datetime(1969, 12, 31, tzinfo=UTC), None, "cannot be before 1970"),
-    (None, timedelta.min, "cannot be before 1970"),
+    (datetime(1969, 12, 31, tzinfo=UTC), None, "is before 1970: give a later time"),
+    (None, timedelta.min, "is before 1970: give a later time"),
 ]
 
 

@@ -212,7 +212,9 @@ def test_a_message_whose_call_was_interrupted_holds_up_no_other(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(thread: CountingThread) -> None:
+def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(
+    thread: CountingThread, caplog: pytest.LogCaptureFixture
+) -> None:
     line = Handover(thread, accepting)
     waiting = ThreadPoolExecutor(1).submit(thread.run, asyncio.sleep(1000))
     blocked = Blocked(thread)
@@ -222,6 +224,7 @@ def test_a_callback_that_ends_the_event_loop_leaves_no_call_without_a_result(thr
     blocked.go.set()
     assert [future.result(DEADLINE_S).offset for future in rest] == list(range(1, 10)), "they were in the line before"
     assert isinstance(waiting.exception(DEADLINE_S), ClosedError)
+    assert "raised SystemExit() on the thread of a client, which is closed now" in caplog.text
     with pytest.raises(ClosedError):
         thread.run(asyncio.sleep(0))
 
@@ -385,3 +388,26 @@ async def test_send_nowait_send_and_flush_keep_their_order(cluster: FakeCluster)
 
     await asyncio.to_thread(work)
     assert cluster.values("t", 0)[:3000] == [b"%04d" % number for number in range(3000)]
+
+
+UNCLOSED = """
+import sys
+from ledgermq import Producer
+one = Producer(sys.argv[1])
+one.send_nowait("t", b"1")
+if len(sys.argv) > 2:
+    one.close()
+"""
+
+
+@pytest.mark.parametrize(("answers", "is_closed"), [(False, False), (True, True)])
+async def test_a_program_that_ends_before_its_messages_are_sent_is_told(
+    broker: FakeBroker, answers: bool, is_closed: bool
+) -> None:
+    broker.silent = not answers
+    (address,) = broker.cluster.addresses.values()
+    arguments = [sys.executable, "-c", UNCLOSED, address, *["close"] * is_closed]
+    ended = await asyncio.create_subprocess_exec(*arguments, stderr=asyncio.subprocess.PIPE)
+    _, said = await asyncio.wait_for(ended.communicate(), DEADLINE_S)
+    assert ended.returncode == 0
+    assert (b"the program ends with an open Producer, some of whose messages" in said) == (not is_closed), said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from itertools import count
 from types import SimpleNamespace
@@ -201,6 +202,26 @@ async def test_a_failed_message_in_the_middle_is_delivered_later_and_the_others_
     await consumer.stop()
     assert reads.later == [4, 8]
     assert sorted(reads.finished) == [0, 1, 2, 3, 5, 6, 7, 9, 10, 11]
+
+
+async def test_a_plain_listener_that_ends_its_thread_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    errors = []
+
+    def listener(message: Message) -> None:
+        if message.offset == 1:
+            sys.exit(3)
+
+    reads = Moving(messages_of(range(3)))
+    consumer = AsyncPushConsumer(
+        "orders", group="g", bootstrap_servers="a:1", listener=listener, on_error=lambda error, _: errors.append(error)
+    )
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(reads.nothing_in_hand.wait(), 5)
+    await consumer.stop()
+    assert (reads.later, sorted(reads.finished)) == ([1], [0, 2])
+    assert [str(error) for error in errors] == ["the listener raised SystemExit(3), which is taken as a failure"]
+    assert "the listener could not consume message orders:0:1" in caplog.text
 
 
 async def test_a_message_whose_call_ends_with_the_stop_is_not_finished() -> None:

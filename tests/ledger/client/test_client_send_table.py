@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pyarrow
 import pytest
 
@@ -114,3 +115,54 @@ async def test_a_wrong_table_is_refused(cluster: FakeCluster, table: Any, error:
                 "wide", table, value="v", key="k" if "k" in dict.fromkeys(getattr(table, "keys", list)()) else None
             )
     assert cluster.appends == 1
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"rows", "rows", [{"v": "a"}], pyarrow.array(["a"]), np.zeros(2)])
+async def test_a_value_that_is_no_table_is_shown(cluster: FakeCluster, wrong: Any) -> None:
+    async with producer(cluster) as one:
+        with pytest.raises(InvalidArgumentError, match=r"^table is of type \w+: give a pyarrow\.Table, or a mapping"):
+            await one.send_table("wide", wrong, value="v")
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["abc", b"abc", 5, {"a": "b"}, pandas.DataFrame([["a", "b"]], columns=["v", "v"])],
+    ids=lambda c: type(c).__name__,
+)
+async def test_a_column_that_is_none_is_refused(cluster: FakeCluster, column: Any) -> None:
+    table = column if isinstance(column, pandas.DataFrame) else {"v": column}
+    async with producer(cluster) as one:
+        with pytest.raises(InvalidArgumentError, match=r'^Column "v" is of type \w+: give an Arrow array'):
+            await one.send_table("wide", table, value="v")
+
+
+async def test_two_columns_of_one_name_are_told(cluster: FakeCluster) -> None:
+    table = pyarrow.table([["a"], ["b"]], names=["v", "v"])
+    async with producer(cluster) as one:
+        with pytest.raises(InvalidArgumentError, match=r"^The table has 2 columns 'v'\.$"):
+            await one.send_table("wide", table, value="v")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pandas.NA])
+async def test_a_cell_without_a_value_in_pandas_is_no_key(cluster: FakeCluster, missing: Any) -> None:
+    frame = pandas.DataFrame({"v": ["a", "b"], "k": pandas.Series(["x", missing], dtype=object)})
+    async with producer(cluster) as one:
+        ranges = await one.send_table("wide", frame, value="v", key="k")
+        assert sum(each.count for each in ranges) == 2
+        with pytest.raises(InvalidArgumentError, match=r'^Column "k" has no value in row 1: a message needs one\.$'):
+            await one.send_table("wide", frame, value="k")
+
+
+async def test_a_wrong_queue_is_refused_and_takes_no_room(cluster: FakeCluster) -> None:
+    async with producer(cluster) as one:
+        with pytest.raises(InvalidArgumentError, match=r"^A message's queue must be a number from 0; it is '1'\.$"):
+            await one.send_table("wide", {"v": ["a"]}, value="v", queue="1")  # type: ignore[arg-type]
+        assert one._buffer.used == 0
+
+
+async def test_a_field_that_an_array_of_records_does_not_have_is_named(cluster: FakeCluster) -> None:
+    records = np.array([(b"a",)], dtype=[("v", "S1")])
+    async with producer(cluster) as one:
+        with pytest.raises(InvalidArgumentError, match=r"^The table has no column 'w'\.$"):
+            await one.send_table("wide", records, value="w")
+        assert [each.count for each in await one.send_table("wide", records, value="v")] == [1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -159,6 +161,24 @@ def test_a_setting_like_no_other_gets_the_list_of_settings() -> None:
         TypeError, match=r"^AsyncAdmin has no setting xyz\. Its settings are bootstrap_servers, client_id"
     ):
         ledgermq.AsyncAdmin(NOWHERE, xyz=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("setting", ["group", "group_id", "listener"])
+def test_a_setting_of_groups_names_the_consumers_in_groups(setting: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        ledgermq.Consumer("orders", bootstrap_servers=NOWHERE, **{setting: "g"})  # type: ignore[arg-type]
+    assert str(raised.value) == (
+        f"Consumer has no setting {setting}: a member of a consumer group is a GroupConsumer, PushConsumer or "
+        "SharedConsumer."
+    )
+
+
+@pytest.mark.parametrize("use", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_cannot_be_pickled_or_copied(use: Callable[[object], object]) -> None:
+    with pytest.raises(
+        TypeError, match=r"^AsyncAdmin cannot be pickled or copied: make a new AsyncAdmin in each process"
+    ):
+        use(ledgermq.AsyncAdmin(NOWHERE))
 
 
 def test_a_client_within_another_environment_keeps_its_name_and_its_parent() -> None:

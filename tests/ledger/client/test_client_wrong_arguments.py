@@ -72,6 +72,13 @@ SETTINGS: list[tuple[tuple[str, ...], str, Any, str]] = [
     (("consumer",), "node", "1", "node is '1': it must be a whole number, at least 1."),
     (("shared",), "where", 5, "where is 5: it must be a str"),
     (("producer",), "compression", 5, "Compression 5 is not known"),
+    *((("producer",), "history", wrong, f"history is {wrong!r}: give the path") for wrong in (5, b"x", "", "a\0b")),
+    *(
+        (tuple(CLIENTS), name, 5, f"`{name}` is 5: give the path")
+        for name in ("ca", "client_certificate", "client_key", "password_file")
+    ),
+    *((tuple(CLIENTS), name, 5, f"`{name}` must be a str, not int.") for name in ("user", "password", "token")),
+    (tuple(CLIENTS), "tls", "yes", "`tls` must be True or False; it is 'yes'."),
     (("producer",), "encoding", 5, "There is no encoding 5"),
     (("producer",), "encoding", "a\0b", "There is no encoding"),
     (("producer",), "serializer", 5, "serializer is 5: give a function that makes bytes of a value"),

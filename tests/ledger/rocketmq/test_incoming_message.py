@@ -60,6 +60,16 @@ def test_a_message_comes_back_as_it_was_sent() -> None:
     assert got.message_type == pb.NORMAL
 
 
+def test_a_property_may_have_the_name_of_a_reserved_header() -> None:
+    properties = {"%": "a", "%%": "b", "%MESSAGE_ID": "c", "%TYPE": "d", "名": "e"}
+    sent = pb.Message(topic=TOPIC, body=b"hello", user_properties=properties)
+    sent.system_properties.message_id = "01AB"
+    kept = stored(headers=outgoing_message(sent, "orders", FrontLimits(), 0).headers)
+    found = incoming_message(kept, TOPIC, None)
+    assert dict(found.user_properties) == properties
+    assert (found.system_properties.message_id, found.system_properties.message_type) == ("01AB", pb.NORMAL)
+
+
 def test_a_message_of_a_native_client_has_its_id_and_its_key() -> None:
     found = incoming_message(stored(key=b"customer 7", headers=(("a", b"b"),)), TOPIC, None).system_properties
     assert (found.message_id, found.message_group, list(found.keys)) == ("orders:2:9", "customer 7", ["customer 7"])

@@ -98,7 +98,7 @@ def test_properties_of_two_types_are_refused() -> None:
         (message(message_group=""), "ILLEGAL_MESSAGE_GROUP"),
         (message(message_group="g" * 64), "ILLEGAL_MESSAGE_GROUP"),
         (message(properties={"KEYS": "x"}), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
-        (message(properties={"%MESSAGE_ID": "x"}), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
+        (message(properties={"\x01%MESSAGE_ID": "x"}), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
         (message(properties={"": "x"}), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
         (message(properties={"a": "\x01"}), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
         (message(properties={str(number): "" for number in range(129)}), "MESSAGE_PROPERTIES_TOO_LARGE"),

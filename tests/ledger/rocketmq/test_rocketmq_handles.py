@@ -18,9 +18,9 @@ LEASES = st.builds(MessageLease, U32, U32, U32, st.integers(0, MAX_OFFSET - 1), 
 LEASE = MessageLease(1, 7, 3, 12, 99, 0)
 
 
-@given(LEASES)
-def test_a_receipt_handle_comes_back_from_its_text(lease: MessageLease) -> None:
-    handle = ReceiptHandle.of("billing", lease)
+@given(LEASES, st.booleans())
+def test_a_receipt_handle_comes_back_from_its_text(lease: MessageLease, in_time: bool) -> None:
+    handle = ReceiptHandle.of("billing", lease, in_time=in_time)
     assert ReceiptHandle.parse(str(handle), "billing", lease.topic_id) == handle
     assert str(handle).isascii()
     assert " " not in str(handle)

@@ -48,7 +48,10 @@ class Changes(FrontLeases):
     """Leases whose changes take `WAY_S`, and count if `counts`."""
 
     def __init__(self, clocks: Clocks) -> None:
-        sessions: Any = SimpleNamespace(on_end=[], is_alive=lambda session: True)
+        self.is_silent = False
+        sessions: Any = SimpleNamespace(
+            on_end=[], is_alive=lambda session: True, is_silent=lambda session: self.is_silent
+        )
 
         async def clients_of(caller: object) -> Any:
             return None
@@ -59,7 +62,14 @@ class Changes(FrontLeases):
         self.sent: list[tuple[int, int]] = []
 
     async def change(
-        self, clients: Any, group: str, kind: int, lease: MessageLease, duration_ms: int = 0
+        self,
+        clients: Any,
+        group: str,
+        kind: int,
+        lease: MessageLease,
+        duration_ms: int = 0,
+        *,
+        in_time: bool = False,
     ) -> LeaseOutcome:
         self.sent.append((kind, duration_ms))
         self.clocks.passed_s += WAY_S
@@ -117,6 +127,21 @@ async def test_a_lease_that_the_node_extends_is_extended_before_it_ends() -> Non
     await asyncio.sleep(0)
     assert leases.sent == [(EXTEND, RENEWED_MS)]
     assert renewed.ends_s == asked_s + (RENEWED_MS - 1) / 1000
+    await leases.close()
+
+
+async def test_a_lease_is_not_extended_while_its_client_seems_to_be_killed() -> None:
+    clocks = Clocks()
+    leases = Changes(clocks)
+    await hand_out(clocks, leases, None)
+    leases.is_silent = True
+    leases._renew_due()
+    await asyncio.sleep(0)
+    assert leases.sent == []
+    leases.is_silent = False
+    leases._renew_due()
+    await asyncio.sleep(0)
+    assert leases.sent == [(EXTEND, RENEWED_MS)]
     await leases.close()
 
 
@@ -202,7 +227,8 @@ async def test_a_lease_has_one_extension_under_way() -> None:
 def handle_of_an_older_node() -> str:
     """Return a handle that says that the lease has ended, by the clock of the node that handed the message out."""
     group = xxhash.xxh3_64_intdigest(b"work")
-    fields = struct.pack("<QIIIQQQQI", group, LEASE.topic_id, 0, 0, LEASE.offset, LEASE.entry, LEASE.resets, 1, 0)
+    lease, end_ms = (LEASE.topic_id, 0, 0, LEASE.offset, LEASE.entry, LEASE.resets), 1_700_000_000_000
+    fields = struct.pack("<QIIIQQQQI", group, *lease, end_ms, 0)
     check = int(google_crc32c.value(fields)).to_bytes(4, "little")[:3]
     return "r1_" + base64.urlsafe_b64encode(fields + check).decode().rstrip("=")
 

@@ -18,6 +18,7 @@ from ledger.rocketmq.orphan_checks import MAX_TOPICS, OrphanChecks, in_turns
 from ledger.rocketmq.producers import MAX_NAMED_OF_A_CALLER, TopicProducers
 from ledger.rocketmq.sessions import FORGET_S, FrontSession, FrontSessions
 from ledger.rocketmq.telemetry import MAX_TOPICS as MAX_TOPICS_OF_A_CLIENT
+from ledger.rocketmq.v2 import service_pb2
 
 UNUSED = cast(Any, SimpleNamespace())
 ORPHANS = [f"orders-{number}" for number in range(2 * MAX_TOPICS)]
@@ -26,7 +27,8 @@ ORPHANS = [f"orders-{number}" for number in range(2 * MAX_TOPICS)]
 class Checks:
     """Stands for GroupChecks."""
 
-    def __init__(self, cluster: object, group: str, checker: object) -> None:
+    def __init__(self, cluster: object, group: str, checker: object, name: str) -> None:
+        self.name = name
         self.is_stopped = False
 
     async def stop(self) -> None:
@@ -44,7 +46,7 @@ class Node:
         topics["paid"] = SimpleNamespace(name="paid", type="normal")
         cluster: Any = SimpleNamespace(routes=SimpleNamespace(table=SimpleNamespace(topics=topics)))
         self.clients = [NativeClients(Caller(user, 1), UNUSED, cluster, UNUSED) for user in ("alice", "bob")]
-        self.checks = OrphanChecks(self.producers, lambda: self.clients)
+        self.checks = OrphanChecks(self.producers, lambda: self.clients, "front 1")
 
     def producer(self, user: str, client_id: str, topics: Iterable[str]) -> FrontSession:
         call = FrontCall(client_id, "JAVA", Caller(user, 1), is_tls=True, peer="ipv4:10.0.0.9:1", left_s=60.0)
@@ -105,6 +107,20 @@ async def test_hosts_of_callers_without_proof_share_the_topics_too() -> None:
     node.producer("alice", "client", ORPHANS).holder = "10.0.0.8"
     node.producer("alice", "other client", [ORPHANS[0], *ORPHANS[-3:]]).holder = "10.0.0.9"
     assert set(ORPHANS[-3:]) <= {topic for _, topic in await node.checked()}
+
+
+async def test_a_front_answers_all_checks_by_its_name() -> None:
+    node = Node("orders", "refunds")
+    node.producer("alice", "client", ["orders", "refunds"])
+    assert len(await node.checked()) == 2
+    assert {cast(Any, checks).name for _, checks in node.checks._checks.values()} == {"front 1"}
+
+
+async def test_all_checks_of_a_client_come_over_its_newest_stream() -> None:
+    client = Node("orders").producer("alice", "client", ["orders"])
+    client.streams = {"old": asyncio.Queue(2), "new": asyncio.Queue(2)}
+    assert [client.command(service_pb2.TelemetryCommand()) for _ in range(3)] == [True, True, False]
+    assert [stream.qsize() for stream in client.streams.values()] == [0, 2]
 
 
 async def test_a_topic_has_checks_while_one_of_its_producers_has_a_stream() -> None:

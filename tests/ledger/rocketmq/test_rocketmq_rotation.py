@@ -64,7 +64,7 @@ def leases_of(*clients: NativeClients, monotonic_s: Callable[[], float]) -> Fron
     async def clients_of(caller: Caller) -> NativeClients:
         return next(each for each in clients if each.caller == caller)
 
-    sessions: Any = SimpleNamespace(on_end=[], is_alive=lambda session: True)
+    sessions: Any = SimpleNamespace(on_end=[], is_alive=lambda session: True, is_silent=lambda session: False)
     return FrontLeases(sessions, clients_of, monotonic_s)
 
 

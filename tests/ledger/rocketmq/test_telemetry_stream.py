@@ -21,6 +21,7 @@ from ledger.rocketmq.telemetry import MAX_SETTINGS_BYTES, FrontTelemetry
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from tests.cluster.rocketmq_stubs import producer_settings
+from tests.cluster.waiter import until
 from tests.ledger.broker.stream_client import AbortedError, StreamClient
 
 CALL = FrontCall("client", "JAVA", ANYBODY, is_tls=False, peer="ipv4:127.0.0.1:1", left_s=60.0)
@@ -92,6 +93,34 @@ async def test_what_a_client_sends_is_read_when_it_has_read_the_answers() -> Non
     await settled()
     assert client.requests.empty()
     stream.cancel()
+
+
+@pytest.mark.parametrize(
+    ("language", "topics", "answers"), [("HTTP", ["a", "b"], 3), ("HTTP", ["a"], 1), ("JAVA", ["a", "b"], 1)]
+)
+async def test_only_node_js_with_several_topics_gets_its_settings_again(
+    monkeypatch: pytest.MonkeyPatch, language: str, topics: list[str], answers: int
+) -> None:
+    monkeypatch.setattr("ledger.rocketmq.telemetry.REPEATS_S", (0.001, 0.002))
+    client, call = StreamClient(), replace(CALL, language=language)
+    client.requests.put_nowait(service_pb2.TelemetryCommand(settings=producer_settings(*topics)))
+    serving = telemetry_of(FrontSessions(lambda: 1.0)).serve(call, clients_of_a_cluster(), cast(Any, client))
+    stream = asyncio.create_task(serving)
+    await until(lambda: len(client.received) >= answers, "the client has its settings")
+    await asyncio.sleep(0.01)
+    assert len(client.received) == answers
+    assert all(told.settings.publishing.max_body_size for told in client.received)
+    stream.cancel()
+
+
+async def test_settings_are_not_given_again_after_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.rocketmq.telemetry.REPEATS_S", (0.1,))
+    client, call = StreamClient(), replace(CALL, language="HTTP")
+    client.requests.put_nowait(service_pb2.TelemetryCommand(settings=producer_settings("a", "b")))
+    client.requests.put_nowait(None)
+    await telemetry_of(FrontSessions(lambda: 1.0)).serve(call, clients_of_a_cluster(), cast(Any, client))
+    await asyncio.sleep(0.2)
+    assert len(client.received) == 1
 
 
 async def test_a_huge_command_ends_the_stream() -> None:

@@ -39,7 +39,7 @@ from ledger.state.consumer_group_table import MemberDetails
 from ledger.state.feature_levels import SHARED_GROUPS, TIMED
 from ledger.state.group_modes import MAX_ATTEMPTS, GroupMode
 from ledger.state.lease_table import MAX_LEASE_TIME_MS, ChangeKind, LeaseChange, LeaseResults
-from ledger.state.lease_window import MAX_WINDOW, LeaseWindow
+from ledger.state.lease_window import MAX_WINDOW, Lease, LeaseWindow
 
 NOW_MS = 1_700_000_000_000
 QUEUE = TopicQueueId(1, 0)
@@ -460,3 +460,42 @@ def test_the_state_agrees_with_a_model_of_single_messages(entries: list[tuple[in
         assert shard.state.shared.leases.open_offsets == len(window)
         twin = State.decode(shard.state.encode())
         assert twin.encode() == shard.state.encode()
+
+
+def test_a_window_that_grows_and_shrinks_by_single_messages_seldom_moves_its_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All replicas apply thousands of changes of one entry in one go."""
+    moves = 0
+    move = LeaseWindow._move
+
+    def counted(window: LeaseWindow, room: int) -> None:
+        nonlocal moves
+        moves += 1
+        move(window, room)
+
+    monkeypatch.setattr(LeaseWindow, "_move", counted)
+    window = LeaseWindow(7)
+    for offset in range(7, 7 + MAX_WINDOW):
+        assert window.lease(offset, 1, Lease(3, 1_000, 5), 0) == 1
+    assert moves < 20
+    for offset in range(7, 7 + MAX_WINDOW):
+        assert window.acknowledge(offset, 1, 3) == 1
+        window.changed()
+        assert len(window._memory) <= max(4 * len(window), 16), "memory that is not needed is given back"
+    assert moves < 40
+    assert (window.begin, len(window)) == (7 + MAX_WINDOW, 0)
+
+
+def test_slots_that_are_new_again_in_old_memory_are_empty() -> None:
+    window = LeaseWindow(0)
+    for first in range(0, 100, 10):
+        assert window.lease(first, 10, Lease(3, 1_000, 5), 0) == 10
+        assert window.acknowledge(first, 9, 3) == 9
+        window.changed()
+        assert window.slots["attempts"].tolist() == [1]
+        assert window.acknowledge(first + 9, 1, 3) == 1
+        window.changed()
+        assert window.lease(first + 14, 1, Lease(4, 1_000, 5), 0) == 1
+        assert window.slots["attempts"].tolist() == [0] * 4 + [1]
+        window.reset(first + 10)

@@ -319,3 +319,29 @@ def test_each_queue_of_a_command_has_its_own_answer() -> None:
     ]  # fmt: skip
     assert answers[-1] == ProgressResult(20, ())
     assert len(state.consumption.progress) == 2
+
+
+class Watched(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Watched.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_the_progress_of_one_group_is_found_without_a_look_at_other_groups() -> None:
+    """A user can let the own group be described, deleted and created again all the time."""
+    table = ProgressTable()
+    for number in range(1_000):
+        table.claim(ConsumedQueue(Watched(f"other-{number}"), 1, 0), 1, 0)
+    table.claim(ConsumedQueue("mine", 1, 0), 1, 0)
+    Watched.compared = 0
+    assert len(table.of("mine")) == 1
+    assert table.forget("mine") == 1
+    assert table.of("mine") == []
+    assert Watched.compared < 10

@@ -160,6 +160,17 @@ def test_a_node_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -
         assert len(connections) == 1
 
 
+@pytest.mark.real
+def test_a_port_without_http_is_told() -> None:
+    def speak_http_2(connection: socket.socket, _: int) -> None:
+        connection.recv(65_536)
+        connection.sendall(b"\x00\x00\x18\x04" + bytes(20))
+        connection.close()
+
+    with node_that(speak_http_2) as (segment, _), pytest.raises(SourceError, match="give the HTTP port of a node"):
+        HttpAccess().read(segment, 0, 100)
+
+
 def test_a_directory_that_another_host_has_is_no_segment_that_retention_removed(tmp_path: Path) -> None:
     """A running node's segment that is gone would be left out of the validation without a violation."""
     with pytest.raises(SourceError, match=r"log does not exist on host .*all hosts of Spark's executors"):

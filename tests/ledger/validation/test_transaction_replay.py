@@ -10,7 +10,7 @@ from ledger.batch import BatchHeader, DecidedColumn, HalfColumn, copied_half, de
 from ledger.broker.transactions.applied_transactions import transaction_step
 from ledger.state import CommittedBatch, State
 from ledger.state.feature_levels import TRANSACTIONS
-from ledger.transactions import HALF_TOPIC
+from ledger.transactions import HALF_TOPIC, OUTCOME_MS
 from ledger.v1 import command_pb2
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replay.replay import Replayed
@@ -37,39 +37,47 @@ class HalfWriter:
     def state(self) -> State:
         return self.writer.state
 
-    def half(self, value: bytes) -> tuple[int, bytes]:
-        """Append a half batch. Return its number and its bytes."""
+    def half(self, value: bytes, transaction: int | None = None) -> tuple[int, bytes]:
+        """Append a half batch, which begins a transaction or belongs to one. Return its number and its bytes."""
         number = self.state.next_offset(HALF_ID, 0)
         self._producers += 1
         body = encode(
             [value], topic_id=HALF_ID, queue=0, producer_id=self._producers, epoch=0, first_sequence=0,
-            base_timestamp_ms=TIME_MS, half=HalfColumn(ORDERS, 0, 0, "checkout"),
+            base_timestamp_ms=TIME_MS, half=HalfColumn(ORDERS, 0, 0, "checkout", transaction),
         )  # fmt: skip
         self._append(body, HALF_ID)
         return number, body
 
     def decided(self, number: int, body: bytes) -> Header:
         """Append the batch that commits a half batch, with the messages of `body`."""
+        return self._decided(body, DecidedColumn(number, number, 0, decides=True))
+
+    def dead(self, number: int, body: bytes, transaction: int, *, time_ms: int) -> Header:
+        """Append the batch with the dead letters of a half batch. The first one of a transaction ends it."""
+        column = DecidedColumn(number, transaction, 0, decides=number == transaction, dead=True)
+        return self._decided(body, column, time_ms)
+
+    def _decided(self, body: bytes, column: DecidedColumn, time_ms: int | None = None) -> Header:
         end = self.state.next_offset(ORDERS, 0)
-        column = DecidedColumn(number, number, 0, decides=True)
-        return self._append(decided_batch(body, column, topic_id=ORDERS, queue=0, first_sequence=end), ORDERS)
+        batch = decided_batch(body, column, topic_id=ORDERS, queue=0, first_sequence=end)
+        return self._append(batch, ORDERS, time_ms)
 
     def copy(self, number: int, body: bytes) -> Header:
         end = self.state.next_offset(HALF_ID, 0)
         return self._append(copied_half(body, number, end), HALF_ID)
 
-    def _append(self, body: bytes, topic_id: int) -> Header:
+    def _append(self, body: bytes, topic_id: int, time_ms: int | None = None) -> Header:
         end = self.state.next_offset(topic_id, 0)
-        header = self.writer.append(EntryDraft(EntryKind.BATCH, body, topic_id, 0, end, 1))
+        header = self.writer.append(EntryDraft(EntryKind.BATCH, body, topic_id, 0, end, 1), time_ms=time_ms)
         batch = BatchHeader.parse(body)
         committed = CommittedBatch(
             topic_id, 0, end, 1, header.append_time_ms, header.index, header.term, batch.producer_id, 0,
             batch.first_sequence,
         )  # fmt: skip
-        self.state.apply_batch(committed)
         step = transaction_step(header, batch, memoryview(body))
         assert step is not None
-        step.apply(self.state)
+        step.apply(self.state)  # first, as a replica does
+        self.state.apply_batch(committed)
         self.digests[header.index] = self.state.digest()
         return header
 
@@ -91,6 +99,19 @@ def test_a_log_with_transactions_is_replayed(log: HalfWriter) -> None:
         log.decided(first, body)
         log.writer.command(roll_back_halves=command_pb2.RollBackHalves(numbers=[second]))
     assert len(log.state.transactions.outcomes) == 4
+    found = log.replayed()
+    assert found.told == []
+    assert found.is_known
+    assert states_at(found, tuple(log.digests)) == log.digests
+
+
+def test_an_outcome_that_expires_with_a_batch_still_settles_the_half_batch_of_that_batch(log: HalfWriter) -> None:
+    first, body = log.half(b"first")
+    second, other = log.half(b"second", transaction=first)
+    log.dead(first, body, first, time_ms=TIME_MS + 1000)
+    log.dead(second, other, first, time_ms=TIME_MS + 1000 + OUTCOME_MS)
+    assert not log.state.transactions.outcomes
+    assert not log.state.transactions.waiting
     found = log.replayed()
     assert found.told == []
     assert found.is_known

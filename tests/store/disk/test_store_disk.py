@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from store import DirectoryInUseError, Disk, DiskFailedError, DiskUsage, MemoryDisk, NoSpaceError, PosixDisk
+from store import (
+    DirectoryInUseError,
+    Disk,
+    DiskFailedError,
+    DiskUsage,
+    MemoryDisk,
+    NoSpaceError,
+    PosixDisk,
+    PosixReadOnlyDisk,
+)
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
 
@@ -244,6 +254,37 @@ def test_operating_system_errors_are_translated(
     assert isinstance(caught.value.__cause__, OSError)
     with pytest.raises(expected):
         file.write(0, b"x")
+
+
+@pytest.mark.parametrize("disk", [PosixDisk(), PosixReadOnlyDisk()])
+def test_a_file_that_cannot_be_looked_at_is_not_taken_for_a_missing_one(
+    disk: PosixDisk | PosixReadOnlyDisk, tmp_path: Path
+) -> None:
+    """A node makes a missing file anew, for example its vote file."""
+    (tmp_path / "file").touch()
+    assert disk.exists(tmp_path / "file")
+    assert not disk.exists(tmp_path / "file" / "below a file")
+    (tmp_path / "loop").symlink_to("loop")
+    for path in (tmp_path / "loop", tmp_path / ("long" * 100)):
+        with pytest.raises(DiskFailedError):
+            disk.exists(path)
+
+
+def test_a_lock_that_the_system_refuses_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(DiskFailedError, match="No locks available"):
+        PosixDisk().lock(tmp_path / "lock")
+
+
+def test_a_close_that_fails_is_a_typed_error_and_closes_the_file(tmp_path: Path) -> None:
+    file = PosixDisk().create(tmp_path / "a", 8)
+    os.close(file._descriptor)
+    with pytest.raises(DiskFailedError, match="Bad file descriptor"):
+        file.close()
+    file.close()
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from store import (
     ConsumeQueue,
     ConsumeQueues,
     Disk,
+    DiskFailedError,
     FileMark,
     MemoryDisk,
     OffsetDroppedError,
@@ -185,6 +186,21 @@ def test_files_of_dropped_messages_are_removed_and_none_made_for_them(kind: str,
     assert queue.read(40, 99).tolist() == [(1, 2, 0)] * 13 + [(3, 4, 0)]
     with pytest.raises(AssertionError):
         queue.begin_at(99)
+
+
+def test_units_whose_files_could_not_all_be_removed_are_dropped() -> None:
+    disk = MemoryDisk()
+    queue = ConsumeQueue(disk, ROOT, PER_FILE)
+    queue.put(0, 1, 2, None, 45)
+    disk.fail("unlink", DiskFailedError(ROOT, "Input/output error"), after=1, times=1)
+    with pytest.raises(DiskFailedError):
+        queue.begin_at(33)
+    with pytest.raises(OffsetDroppedError, match="begins at 33"):
+        queue.read(5, 1)
+    assert queue.read(33, 99).tolist() == [(1, 2, 0)] * 12
+    queue.begin_at(33)
+    assert [int(name) for name in disk.list(ROOT)] == [30, 40]
+    assert adopted(disk, 33, 45, queue.marks()).read(33, 99).tolist() == [(1, 2, 0)] * 12
 
 
 class CountingDisk(MemoryDisk):

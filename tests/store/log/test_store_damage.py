@@ -10,7 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from store import CleanMark, CommitLog, DamagedError, EntryDraft, EntryKind, LogSettings, MemoryDisk
+from store import (
+    UNREADABLE,
+    CleanMark,
+    CommitLog,
+    DamagedError,
+    EntryDraft,
+    EntryKind,
+    Flaw,
+    LogSettings,
+    MemoryDisk,
+    RangeDamagedError,
+)
+from store.log.entry import EntryFlawError
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
@@ -209,3 +221,111 @@ class TestCleanStop:
         disk = MemoryDisk()
         disk.make_directory(Path("/data/log"))
         assert refused(disk, mark).position == 0
+
+
+class TestDamageOfAnOpenLog:
+    """Bytes of the log are changed after the start has checked them."""
+
+    # Fields that the entry after it does not depend on.
+    HARMLESS = ("count", "commit", "base_offset", "topic_id", "queue", "crc", "body", "padding")
+
+    @pytest.fixture
+    def log(self, disk: MemoryDisk) -> CommitLog:
+        return open_log(disk)
+
+    @pytest.fixture
+    def found(self, log: CommitLog) -> list[Flaw]:
+        """Return a list to which the damage is added that reads find."""
+        found = list[Flaw]()
+        log.reading.on_damage = found.append
+        return found
+
+    @staticmethod
+    def spoil(disk: MemoryDisk, log: CommitLog, index: int, field: str) -> None:
+        disk.flip(FIRST, log.reading.position(index) + FIELDS[field][0], bit=4)
+
+    @pytest.mark.parametrize("field", FIELDS)
+    def test_an_entry_before_a_range_that_is_sent_again(
+        self, disk: MemoryDisk, log: CommitLog, found: list[Flaw], field: str
+    ) -> None:
+        sent = log.reading.read_range(4, 6)
+        self.spoil(disk, log, 3, field)
+        if field in self.HARMLESS:
+            assert [header.index for header in log.examine(sent, 3)] == [4, 5, 6]
+            assert found == []
+        else:
+            with pytest.raises(RangeDamagedError):
+                log.examine(sent, 3)
+            assert [(flaw.path, flaw.position, flaw.end, flaw.index) for flaw in found] == [(FIRST, 256, 384, 3)]
+
+    @pytest.mark.parametrize("field", FIELDS)
+    def test_the_chain_of_a_damaged_entry_is_not_compared_with_another_log(
+        self, disk: MemoryDisk, log: CommitLog, found: list[Flaw], field: str
+    ) -> None:
+        self.spoil(disk, log, 3, field)
+        with pytest.raises(RangeDamagedError):
+            log.chain(3)
+        assert [flaw.index for flaw in found] == [3]
+
+    @pytest.mark.parametrize("field", FIELDS)
+    def test_a_damaged_entry_becomes_neither_the_last_one_nor_the_end_of_a_snapshot(
+        self, disk: MemoryDisk, log: CommitLog, field: str
+    ) -> None:
+        self.spoil(disk, log, 3, field)
+        before, tail = files(disk), log.tail
+        with pytest.raises(RangeDamagedError):
+            log.snapshot_at(3, configuration=b"", state=b"")
+        with pytest.raises(RangeDamagedError):
+            log.truncate(3)
+        assert (files(disk), log.tail) == (before, tail)
+
+    def test_a_neighbour_of_an_entry_with_a_damaged_chain_is_whole(self, disk: MemoryDisk, log: CommitLog) -> None:
+        chains = [log.chain(index) for index in range(11)]
+        self.spoil(disk, log, 3, "chain")
+        for index in (0, 1, 2, 4, 5, 6, 7, 8, 9, 10):
+            assert log.chain(index) == chains[index]
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            CommitLog.entry,
+            lambda log, index: log.reading.header(index),
+            lambda log, index: log.reading.header_at(log.reading.position(index)),
+            lambda log, index: log.reading.entry_at(log.reading.position(index), 125),
+        ],
+        ids=["entry", "header", "header_at", "entry_at"],
+    )
+    def test_entries_without_a_header_are_one_damaged_place(
+        self, disk: MemoryDisk, log: CommitLog, found: list[Flaw], read: Callable[[CommitLog, int], object]
+    ) -> None:
+        for index in (3, 4, 5):
+            self.spoil(disk, log, index, "magic")
+        with pytest.raises(UNREADABLE):
+            read(log, 5)
+        assert [(flaw.position, flaw.end, flaw.index, flaw.last_index) for flaw in found] == [(256, 640, 3, 5)]
+
+    def test_a_position_at_which_no_entry_begins_is_no_damage_of_the_log(
+        self, log: CommitLog, found: list[Flaw]
+    ) -> None:
+        """The index that names the position is damaged."""
+        for position in (8, SEGMENT - 80, log.end):
+            with pytest.raises(EntryFlawError):
+                log.reading.header_at(position)
+        with pytest.raises(EntryFlawError):
+            log.reading.entry_at(log.reading.position(3), 79)
+        assert found == []
+
+    def test_where_a_damaged_entry_ends_is_known(self, disk: MemoryDisk, log: CommitLog, found: list[Flaw]) -> None:
+        self.spoil(disk, log, 3, "magic")
+        assert [log.reading.end(index) for index in (0, 3, 7, 10)] == [0, 384, 896, log.end]
+        assert found == []
+
+    def test_damage_that_is_known_is_not_reported_again(
+        self, disk: MemoryDisk, log: CommitLog, found: list[Flaw]
+    ) -> None:
+        self.spoil(disk, log, 3, "magic")
+        log.reading.mark_damaged(range(3, 4))
+        for read in (log.reading.header, log.entry, log.chain):
+            with pytest.raises(RangeDamagedError):
+                read(3)
+        assert found == []

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from store import (
+    UNREADABLE,
     CommitLog,
     DamagedError,
     Disk,
@@ -25,6 +29,7 @@ from store import (
 )
 from store.disk.disk import replace_file
 from store.disk.memory_disk import Killed
+from store.log.entry import EntryFlawError
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
@@ -82,6 +87,7 @@ def reset(disk: MemoryDisk, snapshot: Snapshot) -> CommitLog:
     snapshot_file.begin_reset(snapshot)
     log.reset(snapshot)
     snapshot_file.finish_reset()
+    log.segments.remove_dropped()
     return log
 
 
@@ -90,6 +96,39 @@ def copied(source: CommitLog, target: CommitLog) -> None:
         first = target.last_index + 1
         data = source.reading.read_range(first, source.reading.reach(first, 500))
         target.write(data, target.examine(data, first - 1), first)
+
+
+class LockWithWaiter:
+    """A lock for which another thread waits: the thread does its work once, each time the lock is free."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._works = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if not self._works:
+            self._works = True
+            self._work()
+            self._works = False
+
+
+class SlowCreation(MemoryDisk):
+    """A memory disk that makes a file only when `allowed` is set. `begun` says that a file is being made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.allowed = threading.Event()
+        self.allowed.set()
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        if operation == "create":
+            self.begun.set()
+            self.allowed.wait()
 
 
 class NotedSyncs(MemoryDisk):
@@ -141,7 +180,7 @@ class TestDropBefore:
 
     def test_a_base_of_another_log_is_a_programming_error(self) -> None:
         log = open_log(grown())
-        other = open_log(grown(sizes=(21, *SIZES[1:])))
+        other = open_log(grown(sizes=(40, *SIZES[1:])))
         with pytest.raises(AssertionError, match="another log"):
             log.drop_before(snapshot_at(other, 3))
 
@@ -171,6 +210,26 @@ class TestDropBefore:
         log.drop_before(snapshot)
         log.segments.remove_dropped()
         assert (header.index, bytes(body)) == (1, before)
+
+    def test_a_read_at_a_position_that_was_dropped_finds_no_entry(self) -> None:
+        """An index may name the position until it is cut too."""
+        log = start(grown())
+        position, size = log.reading.position(1), log.reading.header(1).size
+        log.drop_before(snapshot_at(log, 8))
+        for outside in (position, 1 << 40):  # the second one is of a damaged index
+            with pytest.raises(EntryFlawError, match=f"no segment at position {outside}"):
+                log.reading.entry_at(outside, size)
+            with pytest.raises(UNREADABLE):
+                log.reading.header_at(outside)
+
+    def test_it_does_not_matter_that_the_last_dropped_entry_is_damaged(self) -> None:
+        disk = grown()
+        log = start(disk)
+        snapshot, position = snapshot_at(log, 8), log.reading.position(8)
+        for field in (0, 72, 76):
+            disk.flip(log.segments.path(position), position % SEGMENT + field)
+        log.drop_before(snapshot)
+        assert content(log) == content(open_log(grown()))[8:]
 
     def test_what_was_dropped_and_not_removed_is_removed_by_the_next_start(self) -> None:
         disk = grown()
@@ -203,7 +262,26 @@ class TestDropBefore:
         with pytest.raises(OutOfFilesError):
             log.segments.remove_dropped()
         log.reset(snapshot_at(log, 10))
+        log.segments.remove_dropped()
         assert list(disk.list(DIRECTORY)) == []
+
+    def test_does_not_wait_while_the_next_segment_is_made(self) -> None:
+        disk = SlowCreation()
+        grown(disk)
+        log = start(disk)
+        snapshot = snapshot_at(log, 8)
+        disk.begun.clear()
+        disk.allowed.clear()
+        with ThreadPoolExecutor() as threads:
+            made = threads.submit(log.prepare_next)
+            disk.begun.wait()
+            try:
+                threads.submit(log.drop_before, snapshot).result(timeout=10)
+            finally:
+                disk.allowed.set()
+            made.result()
+        assert log.next_is_prepared
+        assert content(log) == content(open_log(grown()))[8:]
 
     def test_what_was_dropped_is_not_flushed_any_more(self) -> None:
         disk = NotedSyncs()
@@ -333,7 +411,55 @@ class TestReset:
         log = start(disk)
         log.drop_before(snapshot_at(log, 8))
         log.reset(snapshot_at(leader, 12))
+        log.segments.remove_dropped()
         assert list(disk.list(DIRECTORY)) == []
+
+    def test_leaves_earlier_files_to_a_later_removal_and_no_file_that_a_new_segment_needs(
+        self, leader: CommitLog
+    ) -> None:
+        disk, snapshot = grown(), snapshot_at(leader, 8)
+        log, first = start(disk), snapshot.end - snapshot.end % SEGMENT
+        names = disk.list(DIRECTORY)
+        log.reset(snapshot)
+        assert list(disk.list(DIRECTORY)) == [name for name in names if int(name) < first] != []
+        copied(leader, log)
+        log.segments.remove_dropped()
+        assert list(disk.list(DIRECTORY)) == [f"{base:020}" for base in log.segments.bases]
+        assert content(log) == content(leader)[8:]
+
+    @pytest.mark.parametrize("index", [1, 8, 13])
+    def test_files_that_were_left_are_removed_by_the_next_start(self, leader: CommitLog, index: int) -> None:
+        disk, snapshot = grown(sizes=SIZES * 2), snapshot_at(leader, index)
+        snapshot_file, log = SnapshotFile(disk, SNAPSHOT_PATH), start(disk)
+        snapshot_file.begin_reset(snapshot)
+        log.reset(snapshot)
+        snapshot_file.finish_reset()
+        copied(leader, log)
+        again = start(disk.after_kill())
+        assert content(again) == content(leader)[index:]
+        assert all(base + SEGMENT > snapshot.end for base in again.segments.bases)
+
+    def test_a_log_that_is_reset_to_an_earlier_place_needs_names_that_were_dropped(self, leader: CommitLog) -> None:
+        disk = grown(sizes=SIZES * 2)
+        log = start(disk)
+        log.drop_before(snapshot_at(log, 15))
+        log.reset(snapshot_at(leader, 1))
+        copied(leader, log)
+        log.segments.remove_dropped()
+        assert content(log) == content(leader)[1:]
+        assert list(disk.list(DIRECTORY)) == [f"{base:020}" for base in log.segments.bases]
+
+    @pytest.mark.parametrize("own", [(10, 20), SIZES, SIZES * 2])
+    def test_a_preparation_that_waits_prepares_the_new_log(self, leader: CommitLog, own: tuple[int, ...]) -> None:
+        disk = grown(sizes=own)
+        log = start(disk)
+        log.segments._making = LockWithWaiter(log.prepare_next)  # type: ignore[assignment]
+        log.reset(snapshot_at(leader, 8))
+        log.segments.remove_dropped()
+        assert log.next_is_prepared
+        names = [int(name) for name in disk.list(DIRECTORY)]
+        assert names == list(log.segments.bases)
+        assert len(names) <= 2, "the segment of the next entry and the one after it"
 
     def test_a_disk_that_fails_meanwhile_poisons_the_log(self, leader: CommitLog) -> None:
         disk = grown()
@@ -384,6 +510,8 @@ class Life:
         snapshot_file.begin_reset(snapshot)
         self.log.reset(snapshot)
         snapshot_file.finish_reset()
+        if self.chance.random() < 0.7:
+            self.log.segments.remove_dropped()
         self.flushed = content(leader)
         self.pictures = [self.flushed]
 

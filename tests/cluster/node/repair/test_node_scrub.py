@@ -3,9 +3,12 @@ repairs them from the other nodes."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ledger.errors import StorageFailedError
+from ledger.v1 import inspection_pb2
 from ledgermq import AsyncAdmin, AsyncProducer
 from store.log import recovery
 from store.log.entry import Header
@@ -94,6 +97,33 @@ async def test_it_is_repaired_in_its_place_while_the_node_works(
     assert (await scrape(fleet.http(2)))["ledgermq_log_damaged"] == 0
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.transfer_leadership(to=2)  # which ends when it leads
+
+
+async def test_damage_that_a_read_finds_later_is_repaired_too(
+    make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start has read the whole log, so the scrub reads nothing."""
+    monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 20_000)
+    fleet = await stopped_with_messages(make_fleet, 3)
+    await fleet.start()
+    await fleet.leader()
+    header = headers(fleet, 1)[MESSAGES // 2]
+    request = inspection_pb2.ListEntriesRequest(shard=0, last=header.index, count=1)
+    for node in (2, 3):
+        caplog.clear()
+        flip(fleet, node, header, "magic")
+        if node == 2:
+            refused = error_of(await fleet.stub(node).ListEntries(request))
+        else:
+            refused = error_of(await fleet.fetch(node, header.topic_id, header.base_offset))
+        assert isinstance(refused, StorageFailedError)
+        await until(lambda: f"entry {header.index} is repaired" in caplog.text, "the node has repaired what it found")
+        assert str(segment(fleet, node, header.position)) in caplog.text
+        await eventually(partial(is_ready, fleet.http(node)), "it is a node as any other")
+        (entry,) = (await fleet.stub(node).ListEntries(request)).entries
+        assert entry.index == header.index
+    status = await fleet.level()
+    assert_same_bytes(fleet, fleet.nodes, status.end_position)
 
 
 async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fleet: MakeFleet) -> None:

@@ -25,6 +25,8 @@ class Suspect:
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.events: list[str] = []
+        # The step that the disk refuses.
+        self.fails = ""
         # Errors that would have ended the process of the node.
         self.ended: list[BaseException] = []
         self.workers: dict[str, Worker] = {}
@@ -47,7 +49,12 @@ class Suspect:
         )
 
     def _step(self, name: str) -> Callable[[], None]:
-        return lambda: self.steps.append(name)
+        def step() -> None:
+            if name == self.fails:
+                raise DiskFailedError(Path("/data/log"), "I/O error")
+            self.steps.append(name)
+
+        return step
 
     def _accept(self) -> None:
         self.steps.append("count again")
@@ -90,7 +97,7 @@ async def test_a_leader_that_comes_during_the_flush_sends_the_entries_and_the_ma
     request = await suspect.begin()
     suspect.raft.leader = 3
     suspect.workers["flush"].work()
-    with pytest.raises(RecoveryRefusedError, match="node 2 follows node 3 now"):
+    with pytest.raises(RecoveryRefusedError, match="node 2 follows node 3"):
         await request
     suspect.workers["votes"].work()
     assert suspect.steps == ["flush"]
@@ -106,6 +113,21 @@ async def test_a_request_on_a_disk_that_has_failed_is_refused_at_once() -> None:
         with pytest.raises(RecoveryRefusedError, match=r"node 2 cannot flush the log.*I/O error.*restart the node"):
             await accept_loss(suspect.replica, suspect.threads)
     assert suspect.workers["flush"].jobs == []
+
+
+@pytest.mark.parametrize("step", ["flush", "remove the mark"])
+async def test_a_disk_that_fails_meanwhile_ends_the_request_and_not_the_node(step: str) -> None:
+    suspect = Suspect()
+    suspect.fails = step
+    request = await suspect.begin()
+    suspect.workers["flush"].work()
+    suspect.workers["votes"].work()
+    async with asyncio.timeout(10):
+        with pytest.raises(RecoveryRefusedError, match=r"because its disk has failed: .*I/O error.*restart the node"):
+            await request
+    assert "count again" not in suspect.steps
+    assert suspect.events == []
+    assert [type(error) for error in suspect.ended] == [DiskFailedError]  # the driver learns of it
 
 
 async def test_a_second_request_after_the_first_one_does_nothing_more() -> None:

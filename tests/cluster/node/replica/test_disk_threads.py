@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +15,7 @@ import pytest
 from cluster.node.process.vital import Vital
 from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.runtime import Runtime
-from store import DiskFailedError, NoSpaceError, OutOfFilesError, StoreError
+from store import DiskFailedError, NoSpaceError, OutOfFilesError, StoreError, Vote
 from tests.cluster.waiter import until
 
 
@@ -41,13 +42,13 @@ class Worker:
                 done(None)
 
 
-def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
+def make(workers: dict[str, Worker], ended: list[BaseException], votes: Any = None) -> DiskThreads:
     runtime = Runtime(
         cast(Any, None), worker=lambda name: workers.setdefault(name, Worker()), vital=Vital(ended.append)
     )
     anything = cast(Any, SimpleNamespace(sync=lambda: None))
     return DiskThreads(
-        anything, anything, runtime, Flushing("async", anything),
+        anything, votes, runtime, Flushing("async", anything),
         forget_suspicion=lambda: None, on_failure=ended.append,
         on_flush=lambda seconds: None,
     )  # fmt: skip
@@ -120,6 +121,50 @@ async def test_a_failure_beside_that_is_not_retriable_is_the_shard_s() -> None:
     workers["segments"].work()
     await waits
     assert ended == [failure]
+
+
+class Votes:
+    """Stands for the vote file."""
+
+    def __init__(self) -> None:
+        self.vote = Vote(0, 0, bytes(16))
+        self.saved: list[tuple[int, int]] = []
+        self.failure: StoreError | None = None
+
+    def save(self, vote: Vote) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.saved.append((vote.term, vote.voted_for))
+
+
+async def test_of_votes_that_wait_for_the_disk_only_the_newest_is_saved() -> None:
+    """A peer can cause many votes while the disk saves one. The core needs the newest."""
+    workers, ended, votes, done = dict[str, Worker](), list[BaseException](), Votes(), list[int]()
+    threads = make(workers, ended, votes)
+    for term in range(1, 1001):
+        threads.save_vote(term, 2, partial(done.append, term))
+    assert len(workers["votes"].jobs) == 1
+    workers["votes"].work()
+    workers["votes"].work()
+    assert (votes.saved, done) == ([(1, 2), (1000, 2)], [1, 1000])
+    threads.save_vote(1001, 3, partial(done.append, 1001))
+    workers["votes"].work()
+    assert (votes.saved[2:], done[2:]) == ([(1001, 3)], [1001])
+    assert workers["votes"].jobs == []
+    assert ended == []
+
+
+async def test_a_vote_that_the_disk_refuses_is_reported_and_the_next_one_is_tried() -> None:
+    workers, ended, votes, done = dict[str, Worker](), list[BaseException](), Votes(), list[int]()
+    threads = make(workers, ended, votes)
+    votes.failure = DiskFailedError(Path("/data/vote"), "I/O error")
+    for term in (1, 2):
+        threads.save_vote(term, 2, partial(done.append, term))
+    workers["votes"].work()
+    votes.failure = None
+    workers["votes"].work()
+    assert [type(error) for error in ended] == [DiskFailedError]
+    assert (votes.saved, done) == ([(2, 2)], [2])
 
 
 async def test_a_flush_that_ends_while_the_node_stops_begins_nothing() -> None:

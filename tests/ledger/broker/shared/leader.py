@@ -4,7 +4,7 @@ the test moves them."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -242,13 +242,16 @@ class LeasingMember:
         assert changed is not None
         return changed
 
-    async def changed(self, kind: ChangeKind, *messages: Got, duration_ms: int = 0) -> Answer:
-        """Do the same, and return the whole answer."""
+    async def changed(
+        self, kind: ChangeKind, *messages: Got, duration_ms: int = 0, in_time: Collection[int] = ()
+    ) -> Answer:
+        """Do the same, and return the whole answer. `in_time` has the places of the messages whose changes count only
+        while their leases last."""
         self._number += 1
         changes = [
             (got.queue, LeaseChange(kind, got.offset, 1, got.lease, got.resets, duration_ms)) for got in messages
         ]
-        self._leader.turns.change(ChangeRequest(self.member, self._number, changes))
+        self._leader.turns.change(ChangeRequest(self.member, self._number, changes, in_time))
         await self._leader.turn()
         (answer,) = [answer for answer in self.answers() if answer.changed is not None]
         return answer

@@ -43,7 +43,16 @@ from ledger.state.lease_table import ChangeKind, LeaseChange
 from ledger.state.lease_window import MAX_WINDOW
 from ledger.v1 import consumer_group_operations_pb2
 from raft.core import Busy
-from tests.ledger.broker.shared.leader import DEAD, GROUP, ORDERS, QUEUE, Got, LeasingLeader, messages_of
+from tests.ledger.broker.shared.leader import (
+    DEAD,
+    GROUP,
+    ORDERS,
+    QUEUE,
+    Got,
+    LeasingLeader,
+    LeasingMember,
+    messages_of,
+)
 
 
 def offsets(messages: list[Got]) -> list[int]:
@@ -346,6 +355,39 @@ async def test_a_full_window_is_told_and_what_is_in_it_is_handed_out() -> None:
     assert leader.turns.full_windows == {}
 
 
+@pytest.mark.parametrize("by_key", [False, True])
+async def test_one_group_does_not_take_the_room_of_all_groups(by_key: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_receives, "MAX_OPEN_OFFSETS_OF_GROUP", 10)
+    leader = LeasingLeader(by_key=by_key, queues=3)
+    leader.append(CreateConsumerGroup(GroupMode("other", is_shared=True)))
+    for queue in range(3):
+        leader.send(8, queue=queue)
+    leases, member, other = leader.replica.state.shared.leases, leader.member(), leader.member(consumer_group="other")
+    got = await member.receive(100)
+    assert len(got) == leases.open_offsets == 10
+    assert await member.receive(100, wait_s=0) == []
+    assert leader.turns.full_windows == {GROUP: 2}
+    assert len(await other.receive(5)) == 5, "the other group has room of its own"
+    await member.ack(*got)
+    assert len(await member.receive(100)) == 10
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+async def test_unwanted_messages_in_the_windows_of_a_group_take_its_room(
+    by_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_receives, "MAX_OPEN_OFFSETS_OF_GROUP", 10)
+    leader = LeasingLeader(by_key=by_key, queues=3)
+    for queue in range(3):
+        leader.send(1, tags=["a"], queue=queue)
+        leader.send(8, tags=["b"] * 8, queue=queue)
+        leader.send(1, tags=["a"], queue=queue)
+    member = leader.member("a")
+    for _ in range(5):
+        await member.receive(100, wait_s=0)
+        assert leader.replica.state.shared.leases.open_offsets <= 10
+
+
 async def test_removed_messages_are_skipped() -> None:
     leader = LeasingLeader()
     leader.send(10)
@@ -386,6 +428,17 @@ async def test_the_streams_end_with_the_term() -> None:
         leader.member()
     with pytest.raises(NoLeaderError):
         await member.change(ChangeKind.EXTEND)
+
+
+async def test_a_change_in_time_counts_only_while_the_lease_lasts() -> None:
+    leader = LeasingLeader(queues=1)
+    leader.send(3)
+    member = leader.member()
+    first, second, third = await member.receive(3, lease_ms=1_000)
+    assert (await member.changed(ChangeKind.ACKNOWLEDGE, first, in_time=[0])).changed == [1]
+    leader.steady_ms += 2_000
+    late = await member.changed(ChangeKind.ACKNOWLEDGE, first, second, third, in_time=[0, 1])
+    assert (late.changed, late.settled) == ([0, 0, 1], [1, 0, 1])
 
 
 async def test_a_term_that_ends_before_the_first_turn_ends_the_streams_too() -> None:
@@ -796,3 +849,63 @@ async def test_a_message_is_given_up_by_the_lease_that_it_has() -> None:
     await member.ack(two)
     assert give_up(leader, two) is None
     assert leader.replica.state.next_offset(DEAD, 0) == 1
+
+
+# -- turns with many queues
+
+
+async def waiting_groups(leader: LeasingLeader, monkeypatch: pytest.MonkeyPatch) -> list[LeasingMember]:
+    """Let one member of each of two groups wait, and other requests get their turn after each group."""
+    leader.append(CreateConsumerGroup(GroupMode("other", is_shared=True)))
+    members = [leader.member(), leader.member(consumer_group="other")]
+    await leader.turn(2)
+    monkeypatch.setattr(lease_turns, "MAX_QUEUES_AT_ONCE", 1)
+    leader.turns.entries = 0  # so the next turn begins with the group of the first member
+    for member in members:
+        member.ask(1)
+    return members
+
+
+async def test_other_requests_get_their_turn_between_groups_with_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    one, two = await waiting_groups(leader, monkeypatch)
+    leader.send(2)
+    before = leader.log.last_index
+    turn = asyncio.create_task(leader.turn())
+    await asyncio.sleep(0)
+    assert leader.log.last_index == before, "the entry of all groups comes after the last group"
+    await turn
+    assert leader.log.last_index == before + 1
+    assert [len(member.answers()) for member in (one, two)] == [1, 1]
+
+
+async def test_no_entry_behind_a_deletion_that_begins_within_a_turn_brings_the_group_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader = LeasingLeader()
+    one, two = await waiting_groups(leader, monkeypatch)
+    leader.send(2)
+    turn = asyncio.create_task(leader.turn())
+    await asyncio.sleep(0)
+    deletion = QueueClaims(leader.replica).forget(GROUP)
+    leader.turns.await_deletion(GROUP, deletion)
+    await asyncio.gather(turn, deletion)
+    await leader.turn(2)
+    assert leader.replica.state.shared.leases.get(GROUP) is None
+    assert isinstance(one.answers()[0].error, ConsumerFencedError)
+    assert len(two.answers()) == 1
+
+
+async def test_a_message_that_comes_within_a_turn_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = LeasingLeader()
+    one, two = await waiting_groups(leader, monkeypatch)
+    leader.turns.leave(two.member)
+    leader.member(consumer_group="other")  # it does not ask for messages
+    turn = asyncio.create_task(leader.turns._turn())
+    await asyncio.sleep(0)
+    leader.send(1)
+    pause_s = await turn
+    assert pause_s is not None
+    assert pause_s <= lease_turns.SHORTEST_SLEEP_S
+    await leader.turn()
+    assert len(one.answers()) == 1

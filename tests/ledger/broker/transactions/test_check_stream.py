@@ -98,3 +98,43 @@ async def test_a_defect_of_a_stream_ends_it_with_the_defect(failing: str, monkey
         with pytest.raises(RuntimeError, match="a defect"):
             await stream
     assert checkers.next_of("billing", 1) is None
+
+
+def test_producers_with_names_are_asked_in_one_order_at_all_nodes() -> None:
+    first, second, other = (Checker("billing", lambda topic_id: True, name) for name in ("a", "b", ""))
+    for order in ((first, second, other), (other, second, first)):
+        checkers = Checkers()
+        for checker in order:
+            checkers.add(checker)
+        assert [checkers.next_of("billing", 1, unknowns) for unknowns in (0, 0, 1, 2)] == [first, first, second, first]
+
+
+async def test_a_transaction_waits_until_the_producer_at_its_place_has_room() -> None:
+    checkers, first = Checkers(), Checker("billing", lambda topic_id: True, "a")
+    checkers.add(first)
+    checkers.add(Checker("billing", lambda topic_id: False, "b"))
+    assert checkers.next_of("billing", 1, unknowns=1) is first
+    for _ in range(MAX_UNANSWERED):
+        first.ask(ASKED).add_done_callback(lambda answer: answer.exception())
+    assert checkers.next_of("billing", 1, unknowns=1) is None
+    checkers.remove(first)
+    assert checkers.next_of("billing", 1) is None
+
+
+async def test_a_stream_gives_its_name_to_the_order() -> None:
+    checkers, unused = Checkers(), cast(Any, SimpleNamespace())
+    service = TransactionService({}, unused, unused, checkers)
+    clients = [StreamClient(transaction_pb2.CheckAnswer(producer_group="billing", name=name)) for name in ("b", "a")]
+    streams = [asyncio.create_task(service.CheckTransactions(None, cast(Any, client))) for client in clients]
+    await asyncio.sleep(0.001)
+    assert [checkers.next_of("billing", 1, unknowns).name for unknowns in (0, 1)] == ["a", "b"]  # type: ignore[union-attr]
+    for client in clients:
+        client.requests.put_nowait(None)
+    await asyncio.gather(*streams)
+
+
+async def test_a_long_name_is_refused() -> None:
+    unused = cast(Any, SimpleNamespace())
+    client = StreamClient(transaction_pb2.CheckAnswer(producer_group="billing", name="x" * 65))
+    await TransactionService({}, unused, unused, Checkers()).CheckTransactions(None, cast(Any, client))
+    assert "at most 64 characters" in client.received[0].error.message
