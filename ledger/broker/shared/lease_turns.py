@@ -369,11 +369,11 @@ class LeaseTurns:
             self._count_changes(-len(request.changes))
             mode = request.member.mode
             tickets = [
-                None
-                if mode is None
-                or not self._has_begun(mode, queue)
-                or (place in request.in_time and not self._lasts(mode, queue, change))
-                else entry.add(mode, queue, change)
+                entry.add(mode, queue, change)
+                if mode is not None
+                and self._has_begun(mode, queue)
+                and (place not in request.in_time or self._lasts(mode, queue, change))
+                else None
                 for place, (queue, change) in enumerate(request.changes)
             ]
             taken.append(_Wanted(request, tickets))
