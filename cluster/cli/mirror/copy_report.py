@@ -49,6 +49,7 @@ class CopyReport:
                     "groups": dict(sorted(tally.moved.items())),
                     "groups_not_moved": dict(sorted(tally.kept_back.items())),
                     "troubles": tally.troubles,
+                    "last_trouble": tally.trouble,
                     "seconds": round(self._seconds(), 3),
                 }
             )
@@ -59,6 +60,8 @@ class CopyReport:
             )
         for group, reason in sorted(tally.kept_back.items())[:_MOST_SENTENCES]:
             say(f"group {group} was not moved: {reason}")
+        if tally.trouble:
+            say(f"last trouble: {tally.trouble}")
         seconds = self._seconds()
         rates = f"{tally.total / seconds:,.0f}/s, {tally.sent_bytes / seconds / 1e6:,.1f} MB/s"
         say(f"{counted(tally.total, 'message')} copied in {seconds:.2f} s ({rates}); {tally.lag:,} to copy")
