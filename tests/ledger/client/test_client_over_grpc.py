@@ -179,7 +179,7 @@ async def test_a_node_that_does_not_answer_leaves_the_send_unknown(
 
 
 async def test_without_a_leader_a_send_fails_and_is_not_there(cluster: FakeCluster) -> None:
-    async with producer(cluster, delivery_timeout_ms=300) as one:
+    async with producer(cluster, delivery_timeout_ms=1_000) as one:
         await one.send("t", b"a")
         cluster.troubles = [BusyError("busy")] * 100
         with pytest.raises(DeliveryTimeoutError) as raised:
