@@ -63,8 +63,8 @@ class Segments:
         # Bases of the first and the last segment. If no segment exists, the last base lies before the first base.
         self._first_base = grid.base(start)
         self._last_base = self._first_base - grid.segment_bytes
-        # Bases of the dropped segments whose files may still exist. All of them are below `_first_base`. The log's
-        # thread appends, and whoever holds `_removing` takes bases out.
+        # Bases of the dropped segments whose files may still exist. All of them are below `_first_base`. Only the log's
+        # thread appends bases. A thread that holds `_removing` takes bases out.
         self._dropped: list[int] = []
         self._removing = threading.Lock()
         self._making = threading.Lock()
@@ -264,7 +264,7 @@ class Segments:
 
         Files at or after the segment of `start` are removed durably before the call returns. `remove_dropped` or the
         next start removes the earlier files, of which there may be thousands. `begun` is called when no segment is
-        left, and before a preparation that waits can go on."""
+        left. A call of `prepare` in another thread waits until `begun` has returned."""
         first = self._grid.base(start)
         with self._making:
             for base in self.bases:

@@ -268,19 +268,26 @@ def test_a_killed_node_comes_back_with_its_log_and_catches_up() -> None:
     assert back.bytes_of_log() == new.bytes_of_log()
 
 
+def applied_in_one_turn(only: Member) -> int:
+    """Let the only node of a cluster write, flush and commit its proposals. Return how many entries it applies in the
+    turn of the commit."""
+    only.turns.popleft()()  # written
+    before = len(only.machine.applied)
+    only.files.finish()
+    only.turns.popleft()()
+    return len(only.machine.applied) - before
+
+
 def test_a_long_tail_is_applied_in_slices_so_that_no_turn_gets_long() -> None:
     cluster = DriverCluster(1)
     only = cluster.elect()
     only.files.holds_back = True
     count = APPLY_ENTRIES_PER_TURN * 2 + 10
     propose(only, *[b"m%d" % number for number in range(count)])
-    only.turns.popleft()()  # written
-    before = len(only.machine.applied)
-    only.files.finish()
-    only.turns.popleft()()
-    assert len(only.machine.applied) - before == APPLY_ENTRIES_PER_TURN
+    applied_before = len(only.machine.applied)
+    assert applied_in_one_turn(only) == APPLY_ENTRIES_PER_TURN
     cluster.run()
-    assert len(only.machine.applied) - before == count
+    assert len(only.machine.applied) - applied_before == count
 
 
 @pytest.mark.parametrize(("kind", "at_once"), [(EntryKind.COMMAND, 3), (EntryKind.BATCH, 10)])
@@ -294,13 +301,10 @@ def test_few_large_commands_are_applied_in_one_turn(
     only.files.holds_back = True
     for _ in range(10):
         only.driver.propose(TestProposal(b"x" * 1_000, kind))
-    only.turns.popleft()()  # written
-    before = len(only.machine.applied)
-    only.files.finish()
-    only.turns.popleft()()
-    assert len(only.machine.applied) - before == at_once
+    applied_before = len(only.machine.applied)
+    assert applied_in_one_turn(only) == at_once
     cluster.run()
-    assert len(only.machine.applied) - before == 10
+    assert len(only.machine.applied) - applied_before == 10
 
 
 def test_a_read_index_waits_for_a_round_and_for_the_state() -> None:

@@ -31,7 +31,7 @@ NOT_TIDIED = "segment files before the log start could not be removed, so they s
 
 CAUGHT_UP = "this replica has caught up, so it is no suspect any more"
 
-
+# What is called when a flush has succeeded, and what is called if it fails for good.
 _Waiter = tuple[Callable[[], None], Callable[[StoreError], None]]
 
 
@@ -81,7 +81,7 @@ class DiskThreads:
         self._vote_thread = runtime.worker("votes")
         self._flush_thread = runtime.worker("flush")
         self._segment_thread = runtime.worker("segments")
-        # The callbacks that the next flush serves: the first of a pair for success, the second for a failure for good.
+        # The callbacks that the next flush serves.
         self._waiting: list[_Waiter] = []
         # The vote to be saved next, with its callback. A newer vote replaces it, so no queue of votes can grow.
         self._next_vote: tuple[Vote, Callable[[], None]] | None = None

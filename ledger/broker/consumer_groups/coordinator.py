@@ -284,8 +284,8 @@ class Coordinator:
     # -- assignments
 
     def changed(self, consumer_group: str) -> None:
-        """Tell the waiting members of a group that it may have changed, and begin an assignment that is due. All
-        changes of one turn of the event loop are told together: a group can have thousands of members that wait."""
+        """Tell the waiting members of a group that it may have changed, and begin an assignment that is due. The
+        members hear once of all changes in one turn of the event loop, because thousands of members can wait."""
         if not self._changed:
             asyncio.get_running_loop().call_soon(self._tell_changed)
         self._changed[consumer_group] = None

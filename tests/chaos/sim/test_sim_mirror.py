@@ -13,14 +13,13 @@ from chaos.sim.campaign.swarm import NEVER_MS, Options, Wishes, draw
 from chaos.sim.engine import schedule
 from chaos.sim.stack.mirror_truth import MirrorTruth
 from chaos.sim.stack.roster import Rosters
-from chaos.sim.stack.stack_world import StackWorld
 from chaos.sim.stack.workload_history import LoadHistory
 from ledger.errors import BusyError
 from ledger.mirror.copied_batch import copied_batch
 from ledger.mirror.queue_copier import Place, QueueCopier
 from ledger.state.feature_levels import LOOK_UP_KEYS
 from ledger.state.topic_table import Topic, TopicTable
-from tests.chaos.sim.conftest import NewStackWorld
+from tests.chaos.sim.conftest import NewStackWorld, missing_after
 
 WISHES = Wishes(world="stack", minutes=0.4, faults=("mirror_topics",))
 
@@ -63,19 +62,6 @@ def test_a_copy_with_another_content_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 # Node 5 keeps an older program. Shard 1 has no replica on it, and shard 2, with the copy of the queue 1, has one.
 OLD_NODE = 5
-SETTLE_MS = 20_000
-
-
-def missing_after(world: StackWorld) -> list[str]:
-    """Run the world, and return what is missing at its end."""
-    world.start_workload()
-    for event in schedule.make(world.options):
-        world.loop.call_at(event.at_ms / 1000, world.fire, event)
-    world.loop.run_until(world.options.duration_ms / 1000)
-    world.stop_faults()
-    missing = world.settle(SETTLE_MS)
-    assert [str(violation) for violation in world.violations()] == []
-    return missing
 
 
 def with_look_up_keys(old_level: int | None, monkeypatch: pytest.MonkeyPatch) -> Options:
@@ -92,7 +78,7 @@ def test_copies_with_look_up_keys_wait_for_nodes_with_an_older_program(
     old_level: int, new_world: NewStackWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = new_world(with_look_up_keys(old_level, monkeypatch))
-    assert missing_after(world) == []
+    assert missing_after(world, *schedule.make(world.options)) == []
     replicas = [part.replica for node in world.nodes() for part in node.parts if part.replica is not None]
     levels = {replica.shard: replica.state.feature_level for replica in replicas}
     copy = next(found for each in replicas if (found := each.state.topics.named("copy-t0")) is not None)
@@ -112,7 +98,8 @@ def test_a_mirror_that_leaves_a_queue_uncopied_is_found(
         return await place(self)
 
     monkeypatch.setattr(QueueCopier, "_place", not_of_queue_1)
-    missing = missing_after(new_world(with_look_up_keys(None, monkeypatch)))
+    world = new_world(with_look_up_keys(None, monkeypatch))
+    missing = missing_after(world, *schedule.make(world.options))
     assert [each.split()[-1] for each in missing] == ["t0/1"]
 
 

@@ -10,14 +10,13 @@ from chaos.sim.campaign.swarm import Options, Wishes, draw
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.stack.stack_world import StackWorld
 from ledger.state.feature_levels import LATEST_LEVEL
-from tests.chaos.sim.conftest import NewStackWorld
+from tests.chaos.sim.conftest import NewStackWorld, missing_after
 
 pytestmark = pytest.mark.long
 
 OLD = 1
 UPGRADE_MS = 9_000
 MINUTES = 0.25
-SETTLE_MS = 20_000
 WIPE = FaultEvent(6_000, "wipe", (("target", "leader"), ("chance", 1)))
 
 
@@ -26,18 +25,6 @@ def options() -> Options:
     return replace(
         drawn, sync=True, staged=False, flush_ms=10.0, authentication=False, old_programs=((OLD, (0, UPGRADE_MS)),)
     )
-
-
-def missing_after(world: StackWorld, *events: FaultEvent) -> list[str]:
-    """Run the world with these faults, and return what is missing at its end."""
-    world.start_workload()
-    for event in events:
-        world.loop.call_at(event.at_ms / 1000, world.fire, event)
-    world.loop.run_until(world.options.duration_ms / 1000)
-    world.stop_faults()
-    missing = world.settle(SETTLE_MS)
-    assert [str(violation) for violation in world.violations()] == []
-    return missing
 
 
 def level_of(world: StackWorld) -> int:

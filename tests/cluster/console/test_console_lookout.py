@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -168,16 +169,21 @@ async def test_resends_are_bounded_and_tell_their_outcome(monkeypatch: pytest.Mo
     await jobs.close()
 
 
-async def test_requests_at_the_same_time_begin_one_resend_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resends, "MAX_RUNNING", 1)
-    letters, is_found = Letters(), asyncio.Event()
-    jobs = Resends(ConsoleClients(list, Security()))
+def found_when(is_found: asyncio.Event, letters: Letters) -> Callable[[str, str], Awaitable[Letters]]:
+    """Return a search for dead letters that ends when `is_found` is set."""
 
     async def found(token: str, group: str) -> Letters:
         await is_found.wait()
         return letters
 
-    monkeypatch.setattr(jobs, "letters", found)
+    return found
+
+
+async def test_requests_at_the_same_time_begin_one_resend_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resends, "MAX_RUNNING", 1)
+    letters, is_found = Letters(), asyncio.Event()
+    jobs = Resends(ConsoleClients(list, Security()))
+    monkeypatch.setattr(jobs, "letters", found_when(is_found, letters))
     begun = [asyncio.create_task(jobs.begin("t", "a")) for _ in range(2)]
     other = asyncio.create_task(jobs.begin("t", "b"))
     await asyncio.sleep(0)
@@ -224,12 +230,7 @@ async def test_a_resend_that_cannot_begin_leaves_the_outcome_of_the_one_before(
 async def test_no_resend_begins_after_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
     letters, is_found = Letters(), asyncio.Event()
     jobs = Resends(ConsoleClients(list, Security()))
-
-    async def found(token: str, group: str) -> Letters:
-        await is_found.wait()
-        return letters
-
-    monkeypatch.setattr(jobs, "letters", found)
+    monkeypatch.setattr(jobs, "letters", found_when(is_found, letters))
     beginning = asyncio.create_task(jobs.begin("t", "a"))
     await asyncio.sleep(0)
     await jobs.close()
