@@ -57,6 +57,9 @@ VALUE_BYTES = (0, 10, 100, 700)
 # messages, so nodes cut batches.
 TAGGING_PRODUCERS = 0.5
 TAGS = (None, None, "other", "other", "tag")
+# How often a program sends several messages in one turn of the event loop, and how many.
+BURST_SHARE = 0.05
+BURSTS = (3, 10)
 # How many producers give messages look-up keys, and how many of these keys are in use.
 LOOK_UP_PRODUCERS = 0.5
 LOOK_UP_KEYS = 20
@@ -282,6 +285,8 @@ class LoadProducer:
         # How many producers the program has, and which one sends.
         self._shares = load.options.chance(f"producers {process.number}")
         self._producers = PRODUCERS_OF_MANY if self._shares.random() < PROGRAMS_OF_MANY else 1
+        # How many messages are sent at once.
+        self._bursts = load.options.chance(f"bursts {process.number}")
         # For delivery times and cancels.
         self._timed = load.options.chance(f"timed {process.number}")
 
@@ -307,7 +312,10 @@ class LoadProducer:
             elif self._is_timed():
                 sends.append(self.process.life.create_task(self._send_timed(producer, count)))
             else:
-                sends.append(self.process.life.create_task(self._send(producer, place, count)))
+                sends += [
+                    self.process.life.create_task(self._send(producer, place, count))
+                    for _ in range(self._sends_at_once(count))
+                ]
             await asyncio.sleep(random.expovariate(rate))
         if self._producers > 1:  # this producer stops while the other producers of the program send
             await producers[self._shares.randrange(self._producers)].stop()
@@ -380,6 +388,10 @@ class LoadProducer:
         self._open += 1
         await self._named.send(producer, self._ids.choice(self._load.topics))
         self._open -= 1
+
+    def _sends_at_once(self, count: int) -> int:
+        """Draw how many calls with `count` messages begin in one turn of the event loop."""
+        return self._bursts.choice(BURSTS) if count == 1 and self._bursts.random() < BURST_SHARE else 1
 
     def _tagged(self, values: list[bytes]) -> list[bytes] | list[OutgoingMessage[bytes]]:
         """Return the values, or, for a producer that tags the messages of a send_many, messages with these values."""

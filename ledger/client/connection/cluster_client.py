@@ -126,7 +126,8 @@ class ClusterClient:
     def check_open(self) -> None:
         if not self.started:
             raise ClosedError("This client is closed: make a new one." if self.closed else NOT_STARTED)
-        self.check_loop()
+        if self._loop is not None:
+            check_loop(self._loop)
 
     def node_address(self, node: int) -> str:
         """Return the address at which this client reaches the node with this number. Raises InvalidArgumentError if

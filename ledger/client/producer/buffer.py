@@ -93,9 +93,10 @@ class Buffer:
         """
         if self._closed:
             raise _closed()
-        if self._line or not self._fits(size):
+        used = self.used + size
+        if self._line or (used > self.limit_bytes and self.used):
             return False
-        self.used += size
+        self.used = used
         return True
 
     def _try_enter(self, size: int, place: Callable[[], None]) -> bool:

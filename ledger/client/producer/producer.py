@@ -43,6 +43,7 @@ from ledger.client.producer.delivery_times import checked_delivery_ms
 from ledger.client.producer.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.producer.many import ManySender
 from ledger.client.producer.outgoing import OutgoingMessage, encoded_items, with_headers
+from ledger.client.producer.plain_messages import PlainMessages
 from ledger.client.producer.producer_batch import Piece, Receipt, because
 from ledger.client.producer.queue_selection import QueueSelection
 from ledger.client.producer.queue_selector import QueueSelector
@@ -136,6 +137,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     _half_selection: HalfQueueSelection = _NOT_STARTED
     _transactions: ProducerTransactions[Sent] = _NOT_STARTED
     _many: ManySender = _NOT_STARTED
+    _plain: PlainMessages = _NOT_STARTED
 
     def __init__(
         self,
@@ -228,6 +230,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             settling=None if self._recorder is None else self._recorder.settling,
         )
         self._common = self._join_common()
+        self._plain = PlainMessages(self._sender, self._buffer, self._delivery)
+        # Neither a history, nor spans, nor a queue selector looks at each message.
+        chooses_alone = self._recorder is None and self._spans is None and self._selector is None
         first_queue = self._rng.randrange(1 << 16)
         self._queue_selection = QueueSelection(
             self._client,
@@ -238,6 +243,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             selector=self._selector,
             first_queue=first_queue,
             common=self._common,
+            plain=self._plain if chooses_alone else None,
         )
         self._timed_selection = TimedQueueSelection(
             self._client,
@@ -287,6 +293,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                     await self.flush()
         finally:
             self._client.refuse_calls()
+            self._plain.forget()
             if self._ending is None:
                 self._ending = self._loop.create_task(self._end(), name="end of a producer")
             # A caller that gives up does not leave half of it open.
@@ -343,8 +350,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         producer has accepted the message, the message is still sent.
         """
         data = value if self._encoded is None else self._encoded(value)
+        waits = deliver_at is not None or delay is not None
+        has_only_value = key is None and tag is None and headers is None and timestamp_ms is None and queue is None
+        if has_only_value and not waits and look_up_keys is None and message_id is None:
+            joined = self._plain.join(topic, data)
+            if joined is not None:
+                return await joined
         selection, deliver_at_ms = self._queue_selection, None
-        if deliver_at is not None or delay is not None:
+        if waits:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         if queue is not None:
             queue = checked_queue(queue)
@@ -379,8 +392,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """Give one message to the producer, and return a future at once. The future gets the same result as send()
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
         data = value if self._encoded is None else self._encoded(value)
+        waits = deliver_at is not None or delay is not None
+        has_only_value = key is None and tag is None and headers is None and timestamp_ms is None and queue is None
+        if has_only_value and not waits and look_up_keys is None and message_id is None:
+            joined = self._plain.join(topic, data)
+            if joined is not None:
+                return joined
         selection, deliver_at_ms = self._queue_selection, None
-        if deliver_at is not None or delay is not None:
+        if waits:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         if queue is not None:
             queue = checked_queue(queue)
@@ -565,7 +584,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if self._spans is not None:
             self._trace(topic, piece)
-        return self._recorded(topic, piece), future
+        if self._recorder is not None:
+            self._recorder.handed_over(topic, piece)
+        return piece, future
 
     def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
         """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""

@@ -174,16 +174,19 @@ class BatchResult:
 
         If a receipt raises an exception, it does not get the result a second time.
         """
-        outcome = self.outcome
-        before = self._told
-        for receipt, count in self.receipts[before : None if most is None else before + most]:
-            first = self._told_messages
-            self._told, self._told_messages = self._told + 1, first + count
-            if isinstance(outcome, LedgerError):
-                receipt.failed(outcome)
-            else:
-                receipt.acknowledged(self.queue, outcome.base_offset + first, count, outcome)
-        return self._told - before
+        outcome, queue = self.outcome, self.queue
+        before = told = self._told
+        messages = self._told_messages
+        try:
+            for receipt, count in self.receipts[before : None if most is None else before + most]:
+                first, told, messages = messages, told + 1, messages + count
+                if isinstance(outcome, LedgerError):
+                    receipt.failed(outcome)
+                else:
+                    receipt.acknowledged(queue, outcome.base_offset + first, count, outcome)
+        finally:
+            self._told, self._told_messages = told, messages
+        return told - before
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +263,9 @@ class Piece:
         self.half: HalfColumn | None = None
         # The context of the span of its send, in W3C's form; "": it has none.
         self.trace = ""
-        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers, look_up_keys)
-        self.size = value_bytes + each * len(values)
+        self.size = value_bytes + MESSAGE_OVERHEAD_BYTES * len(values)
+        if key is not None or tag is not None or headers or look_up_keys:
+            self.size += extras_bytes(key, tag, headers, look_up_keys) * len(values)
         if deliver_at_ms is not None or (columns is not None and columns.delivery_times_ms is not None):
             self.size += DELIVERY_TIME_BYTES * len(values)
 
@@ -385,6 +389,13 @@ class ProducerBatch:
     behind_hole: bool = False
 
     @property
+    def is_plain(self) -> bool:
+        """True if the messages have only values: all columns of the batch are missing."""
+        columns = (self.keys, self.tags, self.headers, self.timestamps_ms, self.look_up_keys, self.ids)
+        beside = (self.table, self.target, self.half)
+        return columns == (None,) * len(columns) and beside == (None,) * len(beside)
+
+    @property
     def encoded(self) -> bytes:
         assert self.data is not None
         return self.data
@@ -412,6 +423,13 @@ class ProducerBatch:
         self.trace = self.trace or piece.trace
         self.count += more
         self.size += piece.size
+
+    def join(self, value: bytes, size: int, receipt: Receipt) -> None:
+        """Do what `add` does with a piece of one message that has only a value. The batch must be plain."""
+        self.values.append(value)
+        self.receipts.append((receipt, 1))
+        self.count += 1
+        self.size += size
 
     def _add_shared(self, piece: Piece, before: int, more: int) -> None:
         if piece.key is not None or self.keys is not None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.route_table import RoutedTopic
 from ledger.client.producer.common_batches import CommonMessages
+from ledger.client.producer.plain_messages import PlainMessages
 from ledger.client.producer.producer_batch import Piece
 from ledger.client.producer.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.producer.queue_sequencer import QueueSequencer
@@ -43,6 +44,7 @@ class QueueSelection:
         selector                                the user's function that chooses a queue, or None
         first_queue                             the number of the queue with which messages without a key begin
         common                                  takes pieces for common batches; None: the producer has none
+        plain                                   takes plain messages after the first of a turn; None: each has its piece
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class QueueSelection:
         selector: QueueSelector | None,
         first_queue: int,
         common: CommonMessages | None = None,
+        plain: PlainMessages | None = None,
     ) -> None:
         self._client = client
         self._make_sequencer = make_sequencer
@@ -65,6 +68,7 @@ class QueueSelection:
         self._selector = selector
         self._first_queue = first_queue
         self._common = common
+        self._plain = plain
         self._topics: dict[str, TopicQueueSelector] = {}
         # The sequencers of topics that this client does not see now, by topic id, oldest first. A topic that is seen
         # again, because the user got back its right, must go on with its numbers: with a new number 0 the broker would
@@ -114,34 +118,42 @@ class QueueSelection:
 
     def _place(self, sequencers: TopicQueueSelector, piece: Piece, queue: int | None, close: bool) -> None:
         try:
-            if queue is None and piece.count == 1 and piece.values:
-                queue = self._selected(sequencers, piece, piece.values[0])
+            if self._selector is not None and queue is None and piece.count == 1 and piece.values:
+                queue = self._selected(self._selector, sequencers, piece)
             # A message with an id that is sent again must meet the shard that has it, so the id chooses the queue.
             key = piece.message_id if piece.key is None else piece.key
             piece.bound = queue is not None or key is not None
             common = self._common
             if common is not None and common.goes_there(piece, close):
                 sequencer = common.sequencers(sequencers).pick(key, queue)
-                if sequencer.refuses() is not None:
+                if sequencer.fenced is not None:
                     sequencer = common.replace(sequencer)
                 common.add(sequencer, piece)
                 return
             sequencer = sequencers.pick(key, queue)
-            refusal = sequencer.refuses()
-            if refusal is not None:
-                raise refusal
+            if sequencer.fenced is not None:
+                raise sequencer.fenced
         except LedgerError as error:
             self._fail(piece, error)
         else:
-            if common is not None:
+            if common is not None and common.changes != sequencer.seen_change:
                 common.go_before(sequencer)
             self._add(sequencer, piece, close)
+            if self._plain is not None:
+                self._let_follow(self._plain, sequencers.topic, sequencer, piece)
 
-    def _selected(self, sequencers: TopicQueueSelector, piece: Piece, value: bytes) -> int | None:
-        if self._selector is None:
-            return None
+    def _let_follow(self, plain: PlainMessages, topic: str, sequencer: QueueSequencer, piece: Piece) -> None:
+        """Let the next plain messages join the batch of this piece, if its messages are plain."""
+        batch = sequencer.open_batch
+        if batch is not None and batch.is_plain and not piece.bound:
+            plain.follow(topic, batch, self._client.routes.table.max_message_bytes)
+        else:
+            plain.forget()
+
+    def _selected(self, selector: QueueSelector, sequencers: TopicQueueSelector, piece: Piece) -> int | None:
+        value = piece.values[0]
         message = UnplacedMessage(sequencers.topic, value, piece.key, piece.tag, piece.headers or ())
-        return selected(self._selector, message, sequencers.queues)
+        return selected(selector, message, sequencers.queues)
 
     def _fail(self, piece: Piece, error: LedgerError) -> None:
         self._refund(piece.size)

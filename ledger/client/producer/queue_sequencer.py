@@ -142,7 +142,8 @@ class QueueSequencer:
         self._failures = 0  # failures in a row; 0 after an acknowledgement
         self._has_offer = False  # since the last offer, a batch may have been added or become free to move
         self._retry_at = 0.0  # while halted: the earliest time of the next attempt
-        self._fenced: ProducerFencedError | None = None
+        # The error that every new piece gets, if this producer was fenced in the queue.
+        self.fenced: ProducerFencedError | None = None
         self._opened = 0  # how many batches this sequencer has opened or taken over
         # The last change of the producer to own batches after which `CommonMessages.go_before` saw this sequencer.
         self.seen_change = 0
@@ -174,31 +175,25 @@ class QueueSequencer:
         opened = (batch.deadline - self._delivery.delivery_timeout_ms for batch in self._line if not batch.expired)
         return max(0.0, now - next(opened, now))
 
-    def refuses(self) -> LedgerError | None:
-        """If this producer was fenced in the queue, return the error that every new piece of messages gets. If this
-        producer was not fenced, return None."""
-        return self._fenced
-
     # --- gathering ---------------------------------------------------------------------------------------------------
 
     def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
         """Add a piece (messages that are sent together) to the open batch, or to a new batch. If `close` is True,
         close the batch of the piece, so that no later message is added to the batch."""
         assert 1 <= piece.count <= MAX_BATCH_MESSAGES
-        close = close or isinstance(piece, TablePiece)
-        limit = self._delivery.batch_bytes
-        if self._open is not None and not self._takes(self._open, piece, now):
+        delivery, batch = self._delivery, self._open
+        if batch is not None and not self._takes(batch, piece, now):
             self._close()
-        batch = self._open
+            batch = None
         if batch is None:
-            delivery = self._delivery
             batch = self._open = ProducerBatch(
                 wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms, target=self.target
             )
             self._open_next(batch)
         batch.add(piece)
         self._has_offer = True
-        if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
+        is_full = batch.size >= delivery.batch_bytes or batch.count >= MAX_BATCH_MESSAGES
+        if is_full or close or batch.table is not None:
             self._close()
 
     def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
@@ -212,6 +207,11 @@ class QueueSequencer:
             and not isinstance(piece, TablePiece)
             and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
         )
+
+    @property
+    def open_batch(self) -> ProducerBatch | None:
+        """The batch that still collects messages."""
+        return self._open
 
     def hasten(self, now: float) -> None:
         """End the lingering of the open batch, so that the next `take` can return the batch."""
@@ -417,7 +417,7 @@ class QueueSequencer:
     def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
         """End all batches, because a producer with the same id and a newer epoch has written to the queue."""
         self._halt(now, 0)
-        self._fenced = error
+        self.fenced = error
         return list(self._give_up(error, keep_in_flight=True))
 
     def _give_up(self, error: LedgerError, *, keep_in_flight: bool) -> Iterator[BatchResult]:
@@ -467,7 +467,7 @@ class QueueSequencer:
     @property
     def takes_over(self) -> bool:
         """True if this sequencer can take over batches of other sequencers."""
-        return not self.fails and self._fenced is None
+        return not self.fails and self.fenced is None
 
     def offers(self, now: float) -> bool:
         """Return True if batches of this queue can move to other queues now. During a back-off, `offers` returns True

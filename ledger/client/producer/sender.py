@@ -68,6 +68,8 @@ class Sender:
         self._bulk_connections = Connections(link.key.open)
         self._bulk_streams = ProduceStreams[QueueSequencer, ProducerBatch](self._bulk_connections, link.routes.heard_of)
         self._poll_due = False
+        # Changes when batches may be closed, moved or ended, and when this sender closes.
+        self.turn = 0
         # The time of the first event since the last poll.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
         self._timer: asyncio.TimerHandle | None = None
@@ -87,7 +89,7 @@ class Sender:
     def is_available(self, sequencer: QueueSequencer) -> bool:
         """Return False if messages without a key should avoid the shard of this sequencer for now."""
         faults = self._accumulator.faults
-        return faults.is_empty or faults.is_available(sequencer.shard, self._now())
+        return not faults.avoided_until or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
         """Add a piece (messages that are sent together) to the sequencer of its queue. The caller must already have
@@ -100,7 +102,8 @@ class Sender:
             self._release(piece.size)
             piece.receipt.failed(self._defect)
             return
-        self.poll_soon()
+        if not self._poll_due:
+            self.poll_soon()
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     def hasten(self) -> None:
@@ -124,6 +127,7 @@ class Sender:
 
     async def close(self) -> None:
         """Close the streams, and end all batches with the results that are known now. New pieces are refused."""
+        self.turn += 1
         self._closing = True  # no more polls, and therefore no new streams
         self._watcher.cancel()
         self._routes.on_leader_change.remove(self._leaders_changed)
@@ -143,6 +147,7 @@ class Sender:
 
     def _failed(self, defect: InternalError) -> None:
         self._defect = defect
+        self.turn += 1
 
     # --- polling -----------------------------------------------------------------------------------------------------
 
@@ -158,6 +163,7 @@ class Sender:
 
     def _poll(self) -> None:
         self._poll_due = False
+        self.turn += 1
         if self._closing:
             return
         owed = self._accumulator.poll(self._now())
@@ -247,6 +253,7 @@ class Sender:
 
     def _take_back(self, batches: Sequence[ProducerAttempt]) -> None:
         now = self._now()
+        self.turn += 1
         for one in batches:
             self._conclude(self._accumulator.answered(one.sequencer, one.batch, one.answer, now, sent=one.sent))
         self._tell()

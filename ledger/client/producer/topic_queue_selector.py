@@ -81,9 +81,6 @@ class TopicQueueSelector:
             return self._sequencers[queue]
         if key is not None:
             return self._sequencers[queue_of(key, len(self._sequencers))]
-        return self._whose_turn()
-
-    def _whose_turn(self) -> QueueSequencer:
         sequencer = self._sequencers[self._current]
         if sequencer.closed != self._closed_before:
             sequencer = self._go_to(self._current + 1)

@@ -113,7 +113,7 @@ class HalfQueueSelection(QueueSelection):
     def _lane(self, half_id: int, queue: int, shard: int) -> _Lane:
         lanes = self._lanes.setdefault((half_id, shard), [])
         for lane in lanes:
-            if lane.unresolved < self._delivery.max_in_flight and lane.sequencer.refuses() is None:
+            if lane.unresolved < self._delivery.max_in_flight and lane.sequencer.fenced is None:
                 return lane
         if len(lanes) >= MAX_LANES:
             return min(lanes, key=lambda lane: lane.unresolved)

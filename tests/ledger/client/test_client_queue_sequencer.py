@@ -491,7 +491,7 @@ def test_a_fenced_producer_writes_nothing_any_more() -> None:
         fail(sequencer, batch, ProducerFencedError("another one"))
     assert all(isinstance(note.error, ProducerFencedError) for note in notes)
     assert sequencer.idle
-    assert isinstance(sequencer.refuses(), ProducerFencedError)
+    assert isinstance(sequencer.fenced, ProducerFencedError)
 
 
 # --- gaps ------------------------------------------------------------------------------------------------------------
