@@ -11,7 +11,7 @@ This package contains, in reading order:
     queue_selection.py       chooses the queue of each piece, and gives the piece to the sequencer of the queue
     timed_selection.py       the same for messages with delivery times, by their target queues
     queue_selector.py        calls the user's own function that chooses the queue of a message
-    plain_messages.py        adds messages with only a value to the batch of the message before them
+    plain_messages.py        adds messages with a value and a key to batches that others opened in the same turn
     topic_queue_selector.py  chooses the queue of a message by its key, or each queue in turn
     fault_table.py           records which shards answered late or failed, and are avoided for a while
     outgoing.py              the messages of one `send_many` as checked columns

@@ -138,6 +138,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     _transactions: ProducerTransactions[Sent] = _NOT_STARTED
     _many: ManySender = _NOT_STARTED
     _plain: PlainMessages = _NOT_STARTED
+    _loop: asyncio.AbstractEventLoop = _NOT_STARTED
 
     def __init__(
         self,
@@ -351,17 +352,17 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         """
         data = value if self._encoded is None else self._encoded(value)
         waits = deliver_at is not None or delay is not None
-        has_only_value = key is None and tag is None and headers is None and timestamp_ms is None and queue is None
-        if has_only_value and not waits and look_up_keys is None and message_id is None:
-            joined = self._plain.join(topic, data)
-            if joined is not None:
-                return await joined
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        receipt = SingleReceipt(topic, future)
+        is_plain = tag is None and headers is None and timestamp_ms is None and queue is None and look_up_keys is None
+        if is_plain and not waits and message_id is None and self._plain.join(topic, data, key, receipt):
+            return await future
         selection, deliver_at_ms = self._queue_selection, None
         if waits:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         if queue is not None:
             queue = checked_queue(queue)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        piece = self._single(receipt, topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if message_id is not None:
             piece.name(checked_message_id(message_id))
         try:
@@ -393,17 +394,17 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         returns. Raises BufferFullError if the buffer has no room; send() would wait for room."""
         data = value if self._encoded is None else self._encoded(value)
         waits = deliver_at is not None or delay is not None
-        has_only_value = key is None and tag is None and headers is None and timestamp_ms is None and queue is None
-        if has_only_value and not waits and look_up_keys is None and message_id is None:
-            joined = self._plain.join(topic, data)
-            if joined is not None:
-                return joined
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        receipt = SingleReceipt(topic, future)
+        is_plain = tag is None and headers is None and timestamp_ms is None and queue is None and look_up_keys is None
+        if is_plain and not waits and message_id is None and self._plain.join(topic, data, key, receipt):
+            return future
         selection, deliver_at_ms = self._queue_selection, None
         if waits:
             selection, deliver_at_ms = self._timed_selection, self._delivery_ms(deliver_at, delay)
         if queue is not None:
             queue = checked_queue(queue)
-        piece, future = self._single(topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
+        piece = self._single(receipt, topic, data, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if message_id is not None:
             piece.name(checked_message_id(message_id))
         if self._buffer.take(piece.size):  # what `enter_nowait` does, without the cost of a partial
@@ -568,6 +569,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
 
     def _single(
         self,
+        receipt: Receipt,
         topic: str,
         value: object,
         key: bytes | str | None,
@@ -576,17 +578,14 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         timestamp_ms: int | None,
         deliver_at_ms: int | None,
         look_up_keys: Iterable[bytes | str] | None,
-    ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
-        """Check the arguments of one message. Return a piece with this message, whose sends the history records, and
-        the future that gets the message's metadata."""
-        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        receipt = SingleReceipt(topic, future)
+    ) -> Piece:
+        """Check the arguments of one message. Return a piece with this message, whose sends the history records."""
         piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if self._spans is not None:
             self._trace(topic, piece)
         if self._recorder is not None:
             self._recorder.handed_over(topic, piece)
-        return piece, future
+        return piece
 
     def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
         """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""
@@ -623,6 +622,10 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     ) -> None:
         """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id, and `sending` the
         span of the send, which the caller has begun in its own thread. The synchronous producer calls this method."""
+        is_plain = tag is None and headers is None and timestamp_ms is None and queue is None and look_up_keys is None
+        has_no_more = deliver_at_ms is None and message_id is None and sending is None
+        if is_plain and has_no_more and self._plain.join(topic, value, key, receipt):
+            return
         selection = self._queue_selection if deliver_at_ms is None else self._timed_selection
         if queue is not None:
             queue = checked_queue(queue)

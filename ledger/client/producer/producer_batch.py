@@ -390,8 +390,8 @@ class ProducerBatch:
 
     @property
     def is_plain(self) -> bool:
-        """True if the messages have only values: all columns of the batch are missing."""
-        columns = (self.keys, self.tags, self.headers, self.timestamps_ms, self.look_up_keys, self.ids)
+        """True if the messages have only values and keys: all other columns of the batch are missing."""
+        columns = (self.tags, self.headers, self.timestamps_ms, self.look_up_keys, self.ids)
         beside = (self.table, self.target, self.half)
         return columns == (None,) * len(columns) and beside == (None,) * len(beside)
 
@@ -424,8 +424,14 @@ class ProducerBatch:
         self.count += more
         self.size += piece.size
 
-    def join(self, value: bytes, size: int, receipt: Receipt) -> None:
-        """Do what `add` does with a piece of one message that has only a value. The batch must be plain."""
+    def join(self, value: bytes, key: bytes | None, size: int, receipt: Receipt) -> None:
+        """Do what `add` does with a piece of one message with a value and perhaps a key, which chose the queue. The
+        batch must be plain."""
+        if self.keys is not None:
+            self.keys.append(key)
+        elif key is not None:
+            self.keys = [*[None] * self.count, key]
+        self.bound = self.bound or key is not None
         self.values.append(value)
         self.receipts.append((receipt, 1))
         self.count += 1

@@ -44,7 +44,7 @@ class QueueSelection:
         selector                                the user's function that chooses a queue, or None
         first_queue                             the number of the queue with which messages without a key begin
         common                                  takes pieces for common batches; None: the producer has none
-        plain                                   takes plain messages after the first of a turn; None: each has its piece
+        plain                                   plain messages may join the batches of pieces; None: none joins
     """
 
     def __init__(
@@ -140,15 +140,8 @@ class QueueSelection:
                 common.go_before(sequencer)
             self._add(sequencer, piece, close)
             if self._plain is not None:
-                self._let_follow(self._plain, sequencers.topic, sequencer, piece)
-
-    def _let_follow(self, plain: PlainMessages, topic: str, sequencer: QueueSequencer, piece: Piece) -> None:
-        """Let the next plain messages join the batch of this piece, if its messages are plain."""
-        batch = sequencer.open_batch
-        if batch is not None and batch.is_plain and not piece.bound:
-            plain.follow(topic, batch, self._client.routes.table.max_message_bytes)
-        else:
-            plain.forget()
+                limit = self._client.routes.table.max_message_bytes
+                self._plain.placed(sequencers.topic, sequencers.queues, sequencer, piece, limit)
 
     def _selected(self, selector: QueueSelector, sequencers: TopicQueueSelector, piece: Piece) -> int | None:
         value = piece.values[0]

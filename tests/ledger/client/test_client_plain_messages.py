@@ -1,5 +1,5 @@
-"""Messages with only a value that a program sends one after the other, without a turn of the event loop between them.
-They join the batch of the message before them, over real gRPC with a fake node."""
+"""Messages with a value, and perhaps a key, that a program sends in one turn of the event loop: they join the batch of
+an earlier message, over real gRPC with a fake node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import pytest
 import ledgermq
 from ledger.batch import Batch
 from ledger.client.producer.plain_messages import PlainMessages
+from ledger.client.producer.producer_batch import Receipt
 from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, MessageTooLargeError
+from ledger.hashing import queue_of
 from tests.ledger.client.fake_broker import MAX_MESSAGE_BYTES, FakeBroker, FakeCluster
 
 pytestmark = pytest.mark.real
@@ -37,15 +39,15 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The values that joined the batch of the message before them."""
+    """The values that joined the batch of an earlier message."""
     found, join = list[bytes](), PlainMessages.join
 
-    def noted(plain: PlainMessages, topic: str, value: object) -> asyncio.Future[ledgermq.RecordMetadata] | None:
-        future = join(plain, topic, value)
-        if future is not None:
+    def noted(plain: PlainMessages, topic: str, value: object, key: object, receipt: Receipt) -> bool:
+        joins = join(plain, topic, value, key, receipt)
+        if joins:
             assert isinstance(value, bytes)
             found.append(value)
-        return future
+        return joins
 
     monkeypatch.setattr(PlainMessages, "join", noted)
     return found
@@ -57,6 +59,11 @@ def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:
 
 def value_of(number: int) -> bytes:
     return b"%0*d" % (SIZE, number)
+
+
+def keys_and_values(cluster: FakeCluster, topic: str, queue: int) -> list[tuple[bytes | None, bytes]]:
+    batches = [Batch(stored.body) for stored in cluster.queues[cluster.topics[topic].topic_id, queue]]
+    return [pair for batch in batches for pair in zip(batch.keys(), batch.values(), strict=True)]
 
 
 def stored_values(cluster: FakeCluster) -> list[bytes]:
@@ -87,13 +94,46 @@ async def test_messages_with_more_than_a_value_keep_their_places_among_them(clus
     assert batch.tags() == [None, None, None, None, "x", None, None, None, None]
 
 
+async def test_keys_choose_the_queue_and_keep_their_order(cluster: FakeCluster, joined: list[bytes]) -> None:
+    sent = [(f"key {number % 7}" if number % 4 else None, value_of(number)) for number in range(200)]
+    async with producer(cluster, batch_bytes=1 << 17) as one:
+        await one.send("wide", b"")
+        first = one.send_nowait("wide", bytes(9_000), tag="its batch has tags, so no plain message joins it")
+        found = await asyncio.gather(*(one.send("wide", value, key=key) for key, value in sent))
+        await first
+    assert len(joined) > 100
+    for (key, value), metadata in zip(sent, found, strict=True):
+        assert cluster.values("wide", metadata.queue)[metadata.offset] == value
+        assert key is None or metadata.queue == queue_of(key.encode(), 3)
+    assert [stored for queue in range(3) for stored in keys_and_values(cluster, "wide", queue) if stored[0]] == [
+        (key.encode(), value) for queue in range(3) for key, value in sent if key and queue_of(key.encode(), 3) == queue
+    ]
+
+
+@pytest.mark.parametrize("key", ["\ud800", 5])
+async def test_a_wrong_key_is_refused(cluster: FakeCluster, key: Any) -> None:
+    async with producer(cluster, batch_bytes=1 << 17) as one:
+        await one.send("t", b"")
+        first = one.send_nowait("t", bytes(9_000), key="k")
+        with pytest.raises(InvalidArgumentError):
+            one.send_nowait("t", b"x", key=key)
+        await asyncio.gather(first, one.send("t", b"last", key="schl\u00fcssel"))
+    assert keys_and_values(cluster, "t", 0)[-1] == ("schl\u00fcssel".encode(), b"last")
+
+
 @pytest.mark.parametrize("seed", range(5))
 async def test_every_message_is_where_its_result_says(cluster: FakeCluster, joined: list[bytes], seed: int) -> None:
     random, sends = Random(seed), list[tuple[bytes, asyncio.Future[ledgermq.RecordMetadata]]]()
     async with producer(cluster, linger_ms=random.choice((0, 5)), rng=random) as one:
         for number in range(400):
             value = b"%d:" % number + bytes(random.choice((0, 10, SIZE, 2_000)))
-            forms: list[dict[str, Any]] = [{"key": "k"}, {"queue": 0}, {"tag": "x"}, {"message_id": b"%d" % number}]
+            forms: list[dict[str, Any]] = [
+                {"key": "k"},
+                {"key": value[:4]},
+                {"queue": 0},
+                {"tag": "x"},
+                {"message_id": b"%d" % number},
+            ]
             extra = random.choice([{}, {}, {}, {}, *forms])
             sends.append((value, one.send_nowait(random.choice(("t", "t", "wide")), value, **extra)))
             if random.random() < 0.1:

@@ -264,7 +264,7 @@ def a_producer(**settings: Any) -> AsyncProducer[Any]:
     producer: AsyncProducer[Any] = AsyncProducer(NOWHERE, **settings)
     producer._client.started = True
     producer._queue_selection = SimpleNamespace(knows={}.__contains__)  # type: ignore[assignment]
-    producer._plain = SimpleNamespace(join=lambda topic, value: None)  # type: ignore[assignment]
+    producer._plain = SimpleNamespace(join=lambda *message: False)  # type: ignore[assignment]
     producer._loop = asyncio.get_running_loop()
     return producer
 
