@@ -19,13 +19,19 @@ class StoreError(Exception):
 
 
 class NoSpaceError(StoreError):
-    """The disk or the quota is full. The failed write had no visible effect. The caller may repeat the write when
-    there is space."""
+    """The disk or the quota is full, or the file system has no inode left for another file. The failed write had no
+    visible effect. The caller may repeat the write when there is space."""
 
     retriable = True
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"No space is left on the disk of {path}. Free space or enlarge the disk, then write again.")
+    def __init__(self, path: Path, *, only_inodes: bool = False) -> None:
+        """With `only_inodes`, the disk has free space, and no inode."""
+        super().__init__(
+            f"No inode is left on the disk of {path}, although it has free space (`df -i`): it can have no more files. "
+            "Remove files, or use a file system with more inodes."
+            if only_inodes
+            else f"No space is left on the disk of {path}. Free space or enlarge the disk, then write again."
+        )
         self.path = path
 
 

@@ -59,14 +59,11 @@ class ClientServices:
         broker = Broker(facts, shards, retry_delays_s=settings.retry_delays_s)
         self._shards = shards
         self._meters = meters
-        self._now_ms = runtime.now_ms
         self._slow = slow
         self.response_budget = broker.queues.response_budget
         self.broker = BrokerService(broker, meters, quotas(settings), authorizer, slow)
         self.consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights, self._given)
-        self._group_operations = ConsumerGroupOperations(
-            broker.consumptions, broker.retry_topics, runtime.now_ms, rights
-        )
+        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, rights)
         self._transactions = TransactionService(
             shards.local, replicas, broker.transaction_topics, shards.checkers, authorizer
         )
@@ -93,7 +90,7 @@ class ClientServices:
         registry.register(SlowRequestCollector(self._slow))
         registry.register(TimedCollector(self._shards.deliveries))
         registry.register(TransactionCollector(self._shards.transactions))
-        registry.register(ConsumptionCollector(self.consumer_groups, self._now_ms))
+        registry.register(ConsumptionCollector(self.consumer_groups))
 
     def add_to(self, server: aio.Server) -> None:
         add_broker(self.broker, server)

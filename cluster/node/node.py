@@ -9,6 +9,7 @@ checkpoints, repair) runs on helper threads.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import logging
 from collections.abc import Callable, Set
@@ -97,7 +98,7 @@ class Node:
         disk = disk or PosixDisk()
         self._settings = settings
         self._embedded = embedded
-        password = first_password(settings)
+        password = first_password(settings, disk)
         identity = self._identity = node_identity(settings, is_reachable=embedded is None)
         self._registry = CollectorRegistry()
         self._meters = Meters(
@@ -419,6 +420,8 @@ def make_spans(settings: NodeSettings) -> NodeSpans | None:
 def run_node(settings: NodeSettings) -> int:
     """Run a node in the foreground until SIGTERM or SIGINT. Return the exit status."""
     recent_log = set_up_logging(settings.log_format, settings.log_level)
+    # Without it, a node says nothing when a read of a mapped file fails: the system ends it with SIGBUS.
+    faulthandler.enable()
     raise_file_limit()
     try:
         uvloop.run(serve_until_stopped(settings, recent_log))

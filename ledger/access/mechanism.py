@@ -5,6 +5,8 @@ The library takes as long to load as the rest of a client. So clients load this 
 
 from __future__ import annotations
 
-from scramp import ScramMechanism
+from scramp import ScramException, ScramMechanism
+
+__all__ = ["MECHANISM", "ScramException"]
 
 MECHANISM = ScramMechanism("SCRAM-SHA-256")

@@ -43,16 +43,23 @@ class Verifier:
 
 def make_verifier(password: str, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> Verifier:
     """Return the verifier of a password, with a new salt. Raises InvalidArgumentError if the password is too short or
-    too long."""
+    too long, or has characters that SCRAM forbids."""
     if not MIN_PASSWORD_LENGTH <= len(password) <= MAX_PASSWORD_LENGTH:
         raise InvalidArgumentError(
             f"A password needs {MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH} characters; this one has {len(password)}."
         )
     try:
-        from ledger.access.mechanism import MECHANISM  # only who makes a verifier needs scramp
+        from ledger.access.mechanism import MECHANISM, ScramException  # only who makes a verifier needs scramp
     except ModuleNotFoundError as error:
         raise InvalidArgumentError(f"A password {NEEDS_SCRAMP}") from error
-    salt, stored_key, server_key, iterations = MECHANISM.make_auth_info(password, ITERATIONS, random_bytes(SALT_BYTES))
+    try:
+        made = MECHANISM.make_auth_info(password, ITERATIONS, random_bytes(SALT_BYTES))
+    except ScramException as error:
+        raise InvalidArgumentError(
+            f"The password has characters that no password may have ({str(error).partition(':')[0]}). Choose another "
+            "password."
+        ) from error
+    salt, stored_key, server_key, iterations = made
     return Verifier(bytes(salt), int(iterations), stored_key, server_key)
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from ledger.backup.errors import BackupError, DamagedBackupError
-from ledger.backup.manifest import Manifest, backup_of, decode_manifest, manifest_name
+from ledger.backup.manifest import (
+    Manifest,
+    ShardBackup,
+    backup_of,
+    decode_manifest,
+    manifest_name,
+    piece_name,
+    snapshot_name,
+)
 from ledger.backup.progress import UNFINISHED
 from ledger.backup.targets.target import BackupTarget
 
@@ -73,6 +82,36 @@ def last_whole_manifest(target: BackupTarget) -> Manifest | None:
         except DamagedBackupError as damage:
             log.warning("%s. What only this backup has is copied again. %s.", damage, _way_out(target, name))
     return None
+
+
+def stored_parts(target: BackupTarget, shards: Mapping[int, ShardBackup]) -> dict[int, ShardBackup]:
+    """Return of each shard what the target still has without a gap. Log a warning for each shard with a gap. The bytes
+    of the objects are not read. Raises BackupError."""
+    sizes = {each.name: each.size for each in target.list(_SHARDS)}
+    parts = {number: _stored_part(sizes, shard) for number, shard in shards.items()}
+    return {number: part for number, part in parts.items() if part is not None}
+
+
+def _stored_part(sizes: Mapping[str, int], shard: ShardBackup) -> ShardBackup | None:
+    """Return the shard up to the first object that is missing or too short, or None if it has no snapshot any more.
+    `sizes` has the sizes of all objects. An encrypted object is larger than what is in it."""
+    snapshot = shard.snapshot
+    if snapshot is not None and sizes.get(name := snapshot_name(shard.shard, snapshot), -1) < snapshot.length:
+        _warn_of_gap(name)
+        return None
+    for number, piece in enumerate(shard.pieces):
+        if sizes.get(name := piece_name(shard.shard, piece), -1) < piece.length:
+            _warn_of_gap(name)
+            return replace(shard, pieces=shard.pieces[:number])
+    return shard
+
+
+def _warn_of_gap(name: str) -> None:
+    log.warning(
+        "%s is missing in the target, or is too short: the entries from there on are copied again. Earlier backups "
+        "that need this file cannot be restored.",
+        name,
+    )
 
 
 def prune(target: BackupTarget, keep: int) -> tuple[list[str], int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from ledger.backup.catalogue import last_whole_manifest
+from ledger.backup.catalogue import last_whole_manifest, stored_parts
 from ledger.backup.errors import BackupError
 from ledger.backup.hold import BackupHold, LogHolder
 from ledger.backup.manifest import Manifest, ShardBackup, encode_manifest, manifest_name
@@ -114,6 +114,7 @@ class _Backup:
         earlier = {shard.shard: shard for shard in last.shards} if last is not None else {}
         if progress.load():
             earlier = furthest(earlier, progress.shards)
+        earlier = stored_parts(self._target, earlier)
         progress.shards = dict(earlier)
         try:
             ends = hold.take(self._admin.shards(linearizable=True))

@@ -27,8 +27,8 @@ class ReplicaNews:
     def __init__(self, shard: int, events: NodeEvents, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._shard = shard
         self._events = events
-        # The last disk failure that was told; empty after a success.
-        self._told_failure = ""
+        # The last disk failure that was told; None after a success.
+        self._told_failure: StoreError | None = None
         self._divergence_log = RareLog(log, monotonic_s)
         self._unacknowledged_log = RareLog(log, monotonic_s)
 
@@ -52,18 +52,19 @@ class ReplicaNews:
         self._events.happened(self._shard, "log start", f"the log begins after entry {index}")
 
     def writes_failed(self, failure: StoreError) -> None:
-        """Tell of a failure of the disk, once: the driver tries a full disk again and again."""
-        if str(failure) != self._told_failure:
-            self._told_failure = str(failure)
+        """Tell of a failure of the disk, once: the driver tries a full disk again and again, each time with another
+        file."""
+        if type(failure) is not type(self._told_failure):
+            self._told_failure = failure
             log.error("shard %d: no writes on this node: %s", self._shard, failure)
             self._events.happened(self._shard, "disk", f"no writes on this node: {failure}")
 
     def writes_work(self) -> None:
         """Tell that the disk works again, if its failure was told."""
-        if self._told_failure:
+        if self._told_failure is not None:
             log.info("shard %d: this node accepts writes again", self._shard)
             self._events.happened(self._shard, "disk", "this node accepts writes again")
-            self._told_failure = ""
+            self._told_failure = None
 
     def room_changed(self, why: str) -> None:
         """Tell why the disk has no room, or, with "", that it has room again."""

@@ -24,11 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from store.errors import DirectoryInUseError, StoreError, translated
+from store.errors import DirectoryInUseError, NoSpaceError, StoreError, translated
 
 Writable = bytes | memoryview
 
 _LOCKS = Path("/proc/locks")
+# With less free space than this, in bytes, a disk is full, however many inodes it has.
+_SOME_SPACE = 1 << 20
 # Maximum number of pieces that one system call accepts.
 _MOST_PIECES = os.sysconf("SC_IOV_MAX")
 
@@ -196,7 +198,22 @@ def _translating(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise translated(error, path) from error
+        raise _translated(error, path) from error
+
+
+def _translated(error: OSError, path: Path) -> StoreError:
+    """Return the typed error for an `OSError`. The system has one error for no space and for no inode."""
+    found = translated(error, path)
+    return NoSpaceError(path, only_inodes=True) if error.errno == errno.ENOSPC and _lacks_inodes(path) else found
+
+
+def _lacks_inodes(path: Path) -> bool:
+    """Return whether the file system of `path` has free space, and no inode for a new file."""
+    try:
+        found = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return found.f_files > 0 == found.f_favail and found.f_bavail * found.f_frsize > _SOME_SPACE
 
 
 def _exists(path: Path) -> bool:
@@ -233,7 +250,7 @@ class PosixFile:
             if written < count:
                 self._write_rest(b"".join(pieces), offset, written)
         except OSError as error:
-            raise translated(error, self._path) from error
+            raise _translated(error, self._path) from error
         self._size = max(self._size, end)
 
     def _write_rest(self, data: bytes, offset: int, written: int) -> None:
@@ -405,7 +422,7 @@ class PosixDisk:
             raise DirectoryInUseError(path.parent, f"process {holder}" if holder else "another process") from error
         except OSError as error:  # for example, a network file system without locks
             os.close(descriptor)
-            raise translated(error, path) from error
+            raise _translated(error, path) from error
         try:
             with _translating(path):
                 # Write first, truncate afterwards: an empty file frees its block, and a full disk might not give one.

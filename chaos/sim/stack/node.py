@@ -150,9 +150,7 @@ class SimulatedProcess:
         )
         rights = TopicRights(shards.replicas, access.authorizer)
         self._consumer_groups = ConsumerGroupService(broker.consumptions, broker.retry_topics, rights)
-        self._group_operations = ConsumerGroupOperations(
-            broker.consumptions, broker.retry_topics, runtime.now_ms, rights
-        )
+        self._group_operations = ConsumerGroupOperations(broker.consumptions, broker.retry_topics, rights)
         self._transactions = TransactionService(
             shards.local, shards.replicas, broker.transaction_topics, shards.checkers, access.authorizer
         )

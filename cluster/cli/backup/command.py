@@ -188,8 +188,13 @@ def _told(name: str, flaws: list[str], manifest: Manifest | None, output: str) -
     for flaw in flaws:
         data_console().print(flaw, style="red", soft_wrap=True)
     if flaws:
-        data_console().print(f"DAMAGED: {counted(len(flaws), 'flaw')} in backup {name}. Use another backup, or repair "
-                             "the files from a copy of the target.", style="bold red", soft_wrap=True)  # fmt: skip
+        data_console().print(
+            f"DAMAGED: {counted(len(flaws), 'flaw')} in backup {name}. Use another backup, or repair the files from a "
+            "copy of the target. Without a copy, remove the damaged files: the next `ledgermq backup create` copies "
+            "them again.",
+            style="bold red",
+            soft_wrap=True,
+        )
         return 1
     assert manifest is not None
     data_console().print(

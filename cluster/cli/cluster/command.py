@@ -4,7 +4,6 @@ in `members.py`, `leadership.py` and `log_start.py`."""
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from cluster.cli.output import print_json, print_table, say
 from cluster.cli.verdict import gives_verdict
 from cluster.health import ReplicaRow, has_wrong_clock, health_of, health_of_one, marks_of, rows_of
 from cluster.local.toml_text import toml_text
+from cluster.private_file import make_private
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 from ledger.local_socket import is_socket
@@ -59,19 +59,23 @@ def init(out: Path) -> None:
     settings = (
         f"cluster_secret_file = {toml_text(str(out.absolute()))}\nsecrets_key_file = {toml_text(str(key.absolute()))}"
     )
-    for path in (out, key):
-        _write_secret(path)
+    _write_secret(out)
+    try:
+        _write_secret(key)
+    except CommandError:
+        out.unlink()  # otherwise the next attempt would refuse to replace it
+        raise
     say(f"Wrote {out} and {key}. Settings of every node:\n")
     click.echo(settings)
 
 
 def _write_secret(path: Path) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
+        make_private(path, f"{new_secret()}\n".encode())
+    except FileExistsError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}; an existing file is never replaced") from error
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(new_secret() + "\n")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}") from error
 
 
 @cluster.command("add-shard")

@@ -19,8 +19,8 @@ The file has names of topics, consumer groups, users and hosts. It has no messag
 from __future__ import annotations
 
 import asyncio
+import io
 import json
-import os
 import platform
 import zipfile
 from collections.abc import Awaitable, Sequence
@@ -39,6 +39,7 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option
 from cluster.cli.output import say
 from cluster.console.clients import ConsoleAdmin
+from cluster.private_file import make_private
 from ledger.client.connection.security import security_of
 from ledger.client.records import NodeStatus
 from ledger.errors import LedgerError, PermissionDeniedError
@@ -86,11 +87,12 @@ def bundle(out: Path | None, bootstrap: str) -> int:
         raise CommandError(f"{out} exists already: choose another file with --out")
     collected = asyncio.run(_collected(bootstrap))
     files = collected.files | {"README.txt": collected.readme(now)}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in sorted(files.items()):
+            archive.writestr(name, text)
     try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, text in sorted(files.items()):
-                archive.writestr(name, text)
+        make_private(out, packed.getvalue())
     except OSError as error:
         raise CommandError(f"{out} cannot be written: {error.strerror}") from error
     for question in collected.unanswered:

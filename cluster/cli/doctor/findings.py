@@ -322,7 +322,9 @@ def _is_loopback(address: str) -> bool:
 
 
 def _start_of(seen: Observation) -> str:
-    return "ledgermq dev start" if _is_local(seen) else "ledgermq server run --config node.toml  (on this node)"
+    if _is_local(seen):  # `dev start`, ports of containers, or nodes that were started by hand
+        return "ledgermq dev start  (or start the node's service)"
+    return "ledgermq server run --config node.toml  (on this node)"
 
 
 _RULES: tuple[Callable[[Observation], Iterator[DoctorFinding]], ...] = (

@@ -8,7 +8,7 @@ queues were left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from prometheus_client.core import Metric
@@ -69,9 +69,8 @@ CONSUMPTION = (LAG_MESSAGES, LAG_SECONDS, LEFT_OUT, MEMBERS, COORDINATED, RETRIE
 class ConsumptionCollector:
     """A Prometheus collector of the metrics of consumer groups, for `CollectorRegistry.register`."""
 
-    def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
+    def __init__(self, service: ConsumerGroupService) -> None:
         self._service = service
-        self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
         shards = list(self._service.shard_consumptions.values())
@@ -79,7 +78,7 @@ class ConsumptionCollector:
         yield from self._lags(led)
         yield from _members(led)
         yield from _moves(shards)
-        yield from shared_metrics(led, self._now_ms())
+        yield from shared_metrics(led)
         rebalances, refusals = REBALANCES.family(), REFUSALS.family()
         for each in shards:
             rebalances.add_metric([str(each.replica.shard)], each.coordinator.rebalances)
@@ -90,9 +89,10 @@ class ConsumptionCollector:
     def _lags(self, led: list[ShardConsumption]) -> Iterator[Metric]:
         """Return the lags of queue groups."""
         messages, seconds, left_out = LAG_MESSAGES.family(), LAG_SECONDS.family(), LEFT_OUT.family()
-        now, left = self._now_ms(), MAX_QUEUES
+        left = MAX_QUEUES
         for each in led:
             replica, progress_table = each.replica, each.replica.state.consumption.progress
+            now = replica.driver.now_ms()
             for key, progress in islice(progress_table.in_any_order(), left):
                 topic, lag = replica.state.topics.get(key.topic_id), lag_of(replica, key, progress)
                 labels = [key.consumer_group, topic.name if topic else str(key.topic_id), str(key.queue)]

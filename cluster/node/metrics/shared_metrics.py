@@ -73,9 +73,9 @@ _LAGS = (LAG_MESSAGES, LAG_SECONDS, LEASED_MESSAGES, WAITING_MESSAGES, WINDOW_ME
 SHARED = (*_LAGS, LEFT_OUT, FULL_WINDOWS, MEMBERS, LEASED, CHANGES, DEAD_LETTERS)
 
 
-def shared_metrics(led: list[ShardConsumption], now_ms: int) -> Iterator[Metric]:
+def shared_metrics(led: list[ShardConsumption]) -> Iterator[Metric]:
     """Return the metrics of the shared groups in the shards that this node leads."""
-    yield from _lags(led, now_ms)
+    yield from _lags(led)
     leased, changes = LEASED.family(), CHANGES.family()
     full, members, moved = Counter[str](), Counter[str](), Counter[str]()
     for each in led:
@@ -93,10 +93,11 @@ def shared_metrics(led: list[ShardConsumption], now_ms: int) -> Iterator[Metric]
         yield family
 
 
-def _lags(led: list[ShardConsumption], now_ms: int) -> Iterator[Metric]:
+def _lags(led: list[ShardConsumption]) -> Iterator[Metric]:
     gauges, left_out, left = [definition.family() for definition in _LAGS], LEFT_OUT.family(), MAX_WINDOWS
     for each in led:
         windows = sum(len(group.windows) for _, group in each.replica.state.shared.leases)
+        now_ms = each.replica.driver.now_ms()
         for name, lag in islice(_shard_lags(each), left):
             topic = each.replica.state.topics.get(lag.queue.topic_id)
             labels = [name, topic.name if topic else str(lag.queue.topic_id), str(lag.queue.queue)]

@@ -52,7 +52,8 @@ class Vital:
 
         def tell_end(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
-                log.critical("%s failed: this node ends at once", name, exc_info=error)
+                why = f": {error}" if isinstance(error, StoreError) else ""
+                log.critical("%s failed: this node ends at once%s", name, why, exc_info=error)
                 self._end(error)
 
         task = asyncio.create_task(work, name=name)

@@ -13,6 +13,7 @@ from cluster.node.security.forwarded_callers import NodeCallers
 from cluster.node.security.rights_guard import RightsGuard
 from cluster.node.security.secret_keys import SecretKeyError, SecretKeyFile
 from cluster.node.settings import NodeSettings, SettingsError
+from ledger.access.password import make_verifier
 from ledger.access.rules import Action, Kind, Resource
 from ledger.broker.access.audit import AuditLog
 from ledger.broker.access.authorizer import Authorizer
@@ -25,6 +26,10 @@ from ledger.broker.access.sessions import Sessions
 from ledger.broker.access.users import Users
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.security import ProvenUris, SecurityService
+from ledger.errors import InvalidArgumentError
+from ledger.topics import TOPICS_SHARD
+from store import Disk
+from store.directory.shard_marks import has_log
 
 if TYPE_CHECKING:
     from cluster.node.http.http_rights import HttpRights
@@ -146,13 +151,25 @@ def _secret_keys(settings: NodeSettings) -> SecretKeys | None:
         raise SettingsError(str(error)) from error
 
 
-def first_password(settings: NodeSettings) -> str:
-    """Return the password of the first administrator, or "" if the settings have none. Raises SettingsError."""
+def first_password(settings: NodeSettings, disk: Disk) -> str:
+    """Return the password of the first administrator, or "" if the settings have none. A node that joins
+    or has a log of shard 0 starts also without the file, because its cluster has been formed. Raises SettingsError."""
+    is_first_start = not settings.join and not has_log(disk, settings.data / f"shard-{TOPICS_SHARD}")
     if (path := settings.first_administrator_password_file) is not None:
         try:
-            return path.read_text(encoding="utf-8").strip()
+            password, name = path.read_text(encoding="utf-8").strip(), f"`first_administrator_password_file`: {path}"
         except (OSError, UnicodeDecodeError) as error:
+            if isinstance(error, FileNotFoundError) and not is_first_start:
+                return ""
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise SettingsError(f"`first_administrator_password_file`: {path} cannot be read: {reason}") from error
-    secret = settings.first_administrator_password
-    return secret.get_secret_value() if secret is not None else ""
+    elif (secret := settings.first_administrator_password) is not None:
+        password, name = secret.get_secret_value(), "`first_administrator_password`"
+    else:
+        return ""
+    if is_first_start:
+        try:
+            make_verifier(password)
+        except InvalidArgumentError as error:
+            raise SettingsError(f"{name}: {error.message}") from error
+    return password

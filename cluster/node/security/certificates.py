@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,6 +25,10 @@ from cryptography.hazmat.primitives import serialization
 from raft.transport.secret_file import others_can_read
 
 log = logging.getLogger("ledgermq.node.tls")
+
+# From when on a node warns of the end of its certificate, and how often.
+WARN_BEFORE = timedelta(days=14)
+WARN_EVERY = timedelta(hours=6)
 
 
 class CertificateError(Exception):
@@ -101,11 +105,20 @@ class CertificateWatch:
     """The certificates of a node, always as the files are. A file that became unusable changes nothing: the node goes
     on with what it has, and logs it."""
 
-    def __init__(self, files: CertificateFiles, check: Callable[[Certificates], None] | None = None) -> None:
-        """`check` raises CertificateError if the owner of the watch cannot use the certificates. Raises
-        CertificateError."""
+    def __init__(
+        self,
+        files: CertificateFiles,
+        check: Callable[[Certificates], None] | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`check` raises CertificateError if the owner of the watch cannot use the certificates. `now` is the clock by
+        which the watch warns. Raises CertificateError."""
         self.files = files
         self._check = check
+        self._now = now
+        # When the watch warned of the end of the present certificate; None: not yet.
+        self._warned: datetime | None = None
         # Called after the files have changed.
         self.on_change: list[Callable[[], None]] = []
         self._current = self._read()
@@ -117,11 +130,33 @@ class CertificateWatch:
         version = self._file_version()
         if version not in (self._version, self._refused_version):
             self._reload(version)
+        self._warn_of_the_end()
         return self._current
+
+    def _warn_of_the_end(self) -> None:
+        now, end = self._now(), self._current.expires
+        if end - now > WARN_BEFORE or (self._warned is not None and abs(now - self._warned) < WARN_EVERY):
+            return
+        self._warned = now
+        day = f"{end:%Y-%m-%d %H:%M} UTC"
+        if end > now:
+            log.warning(
+                "the certificate %s ends on %s: issue a new one with `ledgermq certs issue`",
+                self.files.certificate,
+                day,
+            )
+        else:
+            log.error(
+                "the certificate %s ended on %s, so no new connections to this node can be opened: issue a new one "
+                "with `ledgermq certs issue`",
+                self.files.certificate,
+                day,
+            )
 
     def _reload(self, version: tuple[int, ...]) -> None:
         try:
             self._current, self._version = self._read(), version
+            self._warned = None
         except CertificateError as error:
             # A certificate and its key change one after the other, so this may be the moment between.
             self._refused_version = version

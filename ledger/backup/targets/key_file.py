@@ -20,10 +20,14 @@ def make_key_file(path: Path) -> None:
     """Write a new key to a file that does not exist. Raises BackupError."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror}; an existing file is never replaced") from error
+    try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_hex(KEY_BYTES) + "\n")
     except OSError as error:
-        raise BackupError(f"{path} cannot be written: {error.strerror}; an existing file is never replaced") from error
+        path.unlink(missing_ok=True)
+        raise BackupError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def read_key_file(path: Path) -> bytes:

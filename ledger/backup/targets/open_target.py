@@ -34,6 +34,8 @@ def open_target(name: str, key_file: Path | None = None) -> BackupTarget:
 
 
 def _named(name: str) -> BackupTarget:
+    if not name.strip():  # such as the value of a variable that is not set
+        raise BackupError("the name of the target is empty: name a directory, or s3://BUCKET/PREFIX")
     if not name.startswith(_S3):
         if "://" in name:
             raise BackupError(f"{name} is no target: name a directory, or s3://BUCKET/PREFIX")

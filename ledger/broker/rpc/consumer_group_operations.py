@@ -6,7 +6,6 @@ Each response covers one shard and comes from the leader of the shard. The clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from ledger.broker.consumer_groups.consumed_offsets import check_offset
 from ledger.broker.consumer_groups.shard_consumption import ShardConsumptions
@@ -32,20 +31,19 @@ MEMBERS_AT_ONCE = 256
 
 
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
-    """The gRPC service for operators of consumer groups. `now_ms()` returns the time in ms since 1970."""
+    """The gRPC service for operators of consumer groups. The age of a message is measured by the clock that dates the
+    entries of its shard, so a wrong clock of this node does not change it by more than 5 s."""
 
     def __init__(
         self,
         consumptions: ShardConsumptions,
         retry_topics: RetryTopics,
-        now_ms: Callable[[], int],
         rights: TopicRights | None = None,
     ) -> None:
         """`rights` decides which groups a caller sees; None means all."""
         self._consumptions = consumptions
         self._rights = rights
         self._retry_topics = retry_topics
-        self._now_ms = now_ms
         # The look-ups of all callers together.
         self._turns = TurnBudget(MAX_TURN_STEPS)
 
@@ -55,8 +53,8 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.ListConsumerGroupsRequest,
         response: consumer_group_operations_pb2.ListConsumerGroupsResponse,
     ) -> None:
-        response.now_ms = self._now_ms()
         replica = (await self._consumptions.leading(request.shard)).replica
+        response.now_ms = replica.driver.now_ms()
         turns = self._consumptions.require(request.shard).turns
         found = await summaries(replica, self._turns)
         visible = self._rights.visible_groups(found) if self._rights is not None else set(found)
@@ -96,9 +94,9 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.DescribeConsumerGroupRequest,
         response: consumer_group_operations_pb2.DescribeConsumerGroupResponse,
     ) -> None:
-        response.now_ms = self._now_ms()
         validate_consumed_name(request.consumer_group)
         replica = (await self._consumptions.leading(request.shard)).replica
+        response.now_ms = replica.driver.now_ms()
         await self._turns.spend(1)
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:

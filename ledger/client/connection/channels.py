@@ -74,6 +74,11 @@ _WAITING_DOES_NOT_HELP = (
 # What a sign in the details of gRPC means for a person.
 _MEANINGS = {
     _HTTP_1: HTTP_PORT,
+    "certificate has expired": (
+        "its certificate, or that of its authority, has ended: make a new one with `ledgermq certs issue`. If it has "
+        "not, the clock of this machine is wrong"
+    ),
+    "certificate is not yet valid": "its certificate begins later: compare the clocks of the machines",
     "CERTIFICATE_VERIFY_FAILED": (
         "its certificate was not made by an authority that this client knows: give the file of its authority as `ca`"
     ),

@@ -8,6 +8,8 @@ import os
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -145,6 +147,25 @@ def test_a_cluster_secret_is_made_once(tmp_path: Path) -> None:
     for name in ("cluster.secret", "cluster.secrets-key"):
         assert stat.S_IMODE(os.stat(tmp_path / name).st_mode) == 0o600
     assert b"an existing file is never replaced" in run("cluster", "init", cwd=tmp_path, status=1).stderr
+
+
+NO_ROOM = ("sh", "-c", 'ulimit -f 0; exec "$0" "$@"')
+
+
+@pytest.mark.parametrize("command", [("cluster", "init"), ("backup", "new-key", "cluster.secret")])
+def test_a_secret_that_cannot_be_written_leaves_no_empty_file(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A node would not start with an empty file, and the command would not replace it."""
+    program = [*NO_ROOM, sys.executable, "-m", "ledgermq", *command]
+    told = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (1, "Error: cluster.secret cannot be written: File too large\n")
+    assert list(tmp_path.iterdir()) == []
+    run(*command, cwd=tmp_path)
+
+
+def test_the_first_secret_is_not_kept_without_the_second(tmp_path: Path) -> None:
+    (tmp_path / "cluster.secrets-key").touch()
+    run("cluster", "init", cwd=tmp_path, status=1)
+    assert not (tmp_path / "cluster.secret").exists()
 
 
 def test_profiles(cluster: DevCluster, tmp_path: Path) -> None:

@@ -86,7 +86,13 @@ CASES: list[tuple[Observation, str, str, str, str]] = [
     (with_node(node_of(1, diverged="index 7")), "critical", "diverged", "index 7", "cluster info"),
     (with_node(node_of(1, unacknowledged_by=(2, 3))), "critical", "unacknowledged", "nodes 2, 3", "transfer-leader"),
     (with_node(node_of(1, no_writes="the disk is full")), "critical", "no-writes", "the disk is full", "--dry-run"),
-    (with_node(DEAD), "warning", "unreachable", "node 3 at 127.0.0.1:9873 does not answer", "ledgermq dev start"),
+    (
+        with_node(DEAD),
+        "warning",
+        "unreachable",
+        "node 3 at 127.0.0.1:9873 does not answer",
+        "ledgermq dev start  (or start the node's service)",
+    ),
     (
         with_node(node_of(2, stopped="too old")),
         "warning",

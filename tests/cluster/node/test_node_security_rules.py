@@ -135,6 +135,33 @@ def test_a_key_of_an_unknown_kind_changes_nothing(tmp_path: Path, caplog: pytest
     assert watch.current is not before, "a right file counts again"
 
 
+def test_the_log_of_a_node_says_that_its_certificate_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After the end nobody can connect, and a client cannot ask the node why."""
+    authority, hours = write_authority(tmp_path), [0]
+    files = node_files(tmp_path, authority, 1, days=20)
+    began = datetime.now(UTC)
+    watch = CertificateWatch(
+        CertificateFiles(files["tls_certificate"], files["tls_key"], files["tls_ca"]),
+        now=lambda: began + timedelta(hours=hours[0]),
+    )
+
+    def warnings_at(hour: int) -> list[str]:
+        caplog.clear()
+        hours[0] = hour
+        _ = watch.current, watch.current
+        return [record.levelname for record in caplog.records if "certs issue" in record.getMessage()]
+
+    ends = 20 * 24
+    assert warnings_at(ends - 15 * 24) == []
+    assert warnings_at(ends - 13 * 24) == ["WARNING"]
+    assert warnings_at(ends - 13 * 24 + 1) == [], "it was said an hour before"
+    assert warnings_at(ends + 1) == ["ERROR"]
+    assert f"the certificate {files['tls_certificate']} ended on" in caplog.text
+    assert warnings_at(0) == []
+    node_files(tmp_path, authority, 1, days=90)
+    assert warnings_at(ends + 7) == []
+
+
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     files = node_files(tmp_path, write_authority(tmp_path), 1)
     files["tls_key"].chmod(0o644)

@@ -8,7 +8,7 @@ from cluster.health import health_of, rows_of
 from cluster.node.process.clock_watch import LOOKS
 from cluster.node.runtime import now_ms
 from ledger.v1 import broker_pb2
-from ledgermq import AsyncAdmin, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, AsyncSharedConsumer
 from raft.cluster_clock import TOLERANCE_MS
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.scrape import not_ready, scrape
@@ -97,3 +97,31 @@ async def test_a_cluster_that_is_formed_and_led_by_a_node_whose_clock_is_a_day_a
             assert await ahead_ms(producer) <= TOLERANCE_MS
     first = fleet.running[1]._shards.first.log.reading.header(1)
     assert first.append_time_ms <= now_ms() + TOLERANCE_MS
+
+
+async def test_a_wrong_clock_of_the_leader_makes_no_message_old(fleet: Fleet, clocks: dict[int, Clock]) -> None:
+    """`group list`, `doctor` and the metrics say how old the oldest message is that a group has not consumed."""
+    await fleet.start()
+    leader = await fleet.leader()
+    clocks[leader].error_ms = DAY_MS
+    await fleet.create_topic()
+    nodes = fleet.bootstrap
+    async with AsyncAdmin(nodes) as admin, AsyncProducer(nodes) as producer:
+        await admin.create_consumer_group("work")
+        await producer.send_many("topic", [b"x"] * 3)
+        async with (
+            AsyncSharedConsumer("topic", group="work", bootstrap_servers=nodes) as shared,
+            AsyncGroupConsumer("topic", group="audit", bootstrap_servers=nodes, auto_acknowledge=False) as consumer,
+        ):
+            assert await shared.receive(1)
+            assert await consumer.getmany()
+            groups = await admin.list_consumer_groups()
+            assert [(group.name, group.lag) for group in groups] == [("audit", 3), ("work", 3)]
+            described = [await admin.describe_consumer_group(group.name) for group in groups]
+            told = [group.lag_s for group in groups]
+            told += [queue.lag_s for group in described for queue in group.queues if queue.lag_s is not None]
+            assert 0 < max(told) < 60
+            now = await scrape(fleet.http(leader))
+            assert now["ledgermq_consumer_group_lag_messages"] == now["ledgermq_shared_lag_messages"] == 3
+            assert now["ledgermq_consumer_group_lag_seconds"] < 60
+            assert now["ledgermq_shared_lag_seconds"] < 60

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from ledger.backup.catalogue import backups_in
+from ledger.backup.catalogue import backups_in, stored_parts
 from ledger.backup.check import flaws_of
 from ledger.backup.create import BackupSettings, create_backup
 from ledger.backup.errors import BackupError, DamagedBackupError
 from ledger.backup.hold import TTL_MS
-from ledger.backup.manifest import Manifest, manifest_name, piece_name
+from ledger.backup.manifest import (
+    Manifest,
+    ShardBackup,
+    StoredSnapshot,
+    manifest_name,
+    piece_name,
+    snapshot_name,
+)
 from ledger.backup.restore import RestoreSettings, restore_backup
 from ledger.backup.source import ShardSource
 from ledger.client.records import LogHold, NodeStatus
@@ -135,6 +142,36 @@ def test_a_backup_builds_on_the_newest_whole_manifest(
     told = [message for message in caplog.messages if "is no whole manifest" in message]
     assert len(told) == len(damaged)
     assert manifest_name(manifests[2].name) in told[0]
+
+
+@pytest.mark.parametrize("is_short", [False, True], ids=["missing", "short"])
+@pytest.mark.parametrize("lost", [0, 1], ids=["the first piece", "the second piece"])
+def test_a_backup_copies_again_what_the_target_has_lost(
+    tmp_path: Path, lost: int, is_short: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store may delete old objects by itself, and a file system may lose files."""
+    target, cluster = MemoryTarget(), Cluster(0)
+    made(target, cluster, 1_000)
+    second = made(target, cluster, 2_000)
+    name = piece_name(0, second.shards[0].pieces[lost])
+    content = target.objects.pop(name)
+    if is_short:
+        target.put(name, content[:-1])
+    third = made(target, cluster, 3_000)
+    assert list(flaws_of(target, third)) == []
+    assert third.shards[0].pieces[:lost] == second.shards[0].pieces[:lost]
+    assert third.shards[1].pieces[:2] == second.shards[1].pieces
+    assert [message for message in caplog.messages if name in message]
+    restore_backup(target, third, RestoreSettings("new", {1: "n1:1"}, tmp_path / "new"))
+
+
+def test_a_shard_whose_snapshot_the_target_has_lost_is_copied_anew() -> None:
+    target, snapshot = MemoryTarget(), StoredSnapshot(9, 4, "")
+    shards = {0: ShardBackup(0, GRID.segment_bytes, snapshot=snapshot), 1: ShardBackup(1, GRID.segment_bytes)}
+    target.put(snapshot_name(0, snapshot), b"1234")
+    assert stored_parts(target, shards) == shards
+    target.put(snapshot_name(0, snapshot), b"123")
+    assert stored_parts(target, shards) == {1: shards[1]}
 
 
 def test_a_time_before_a_shard_was_added_can_be_restored(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def test_a_directory_has_one_owner(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["http://host/", "s3://", "s3://a b/c", "s3:///x"])
+@pytest.mark.parametrize("name", ["http://host/", "s3://", "s3://a b/c", "s3:///x", "", " "])
 def test_what_is_no_target_is_refused(name: str) -> None:
-    with pytest.raises(BackupError, match=r"is no target|names no bucket"):
+    with pytest.raises(BackupError, match=r"is no target|names no bucket|is empty"):
         open_target(name)
 
 

@@ -74,7 +74,7 @@ async def test_a_reset_of_many_queues_is_several_entries(monkeypatch: pytest.Mon
         return shard
 
     consumptions: Any = SimpleNamespace(leading=leading, lookup=leader.lookup)
-    service = ConsumerGroupOperations(consumptions, cast(Any, None), lambda: 0)
+    service = ConsumerGroupOperations(consumptions, cast(Any, None))
     leader.send(3, queue=4)
     resets = [consumer_group_operations_pb2.QueueReset(topic_id=ORDERS, queue=n, offset=0) for n in range(5)]
     request = consumer_group_operations_pb2.ResetOffsetsRequest(consumer_group="a", queues=resets)

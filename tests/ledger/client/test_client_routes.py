@@ -144,6 +144,18 @@ async def test_a_node_that_may_answer_soon_is_waited_for_though_nothing_listens_
             "CERTIFICATE_VERIFY_FAILED: self signed certificate: OK",
             "an authority that this client knows",
         ),
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed "
+            "(TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:"
+            "CERTIFICATE_VERIFY_FAILED: certificate has expired: OK",
+            "has ended",
+        ),
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed "
+            "(TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines:OPENSSL_internal:"
+            "CERTIFICATE_VERIFY_FAILED: certificate is not yet valid: OK",
+            "compare the clocks",
+        ),
         ("failed to connect to all addresses; last error: UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed", "turn on TLS"),
         (
             "errors resolving h:1: [field:hostname lookup error:address lookup failed for h:1: Domain name not found]",

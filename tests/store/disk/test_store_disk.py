@@ -24,6 +24,7 @@ from store import (
 )
 from store.disk.disk import read_file, replace_file
 from store.disk.memory_disk import Killed
+from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount
 
 
 @pytest.fixture(params=["posix", "memory"])
@@ -366,3 +367,33 @@ def test_usage_is_as_df_tells(tmp_path: Path) -> None:
 
 def test_a_disk_of_no_size_is_full() -> None:
     assert DiskUsage(0, 0).ratio == 1.0
+
+
+_TO_THE_LAST_INODE = """
+import sys
+from pathlib import Path
+from store import NoSpaceError, PosixDisk
+try:
+    for number in range(10):
+        PosixDisk().create(Path(sys.argv[1], str(number)), 8).close()
+except NoSpaceError as error:
+    print(error)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        ("-o size=16m,nr_inodes=5", "No inode is left on the disk of {path}, although it has free space"),
+        ("-o size=16k", "No space is left on the disk of {path}. Free space or enlarge the disk"),
+    ],
+    ids=["no inode", "no space"],
+)
+def test_a_disk_without_an_inode_is_not_called_full(tmp_path: Path, mount: str, told: str) -> None:
+    """`df` shows free space, and an operator would look for another cause."""
+    with Namespace(tmp_path, f'mount -t tmpfs {mount} tmpfs "$0"') as namespace:
+        command = [*namespace.inside, sys.executable, "-c", _TO_THE_LAST_INODE, str(tmp_path)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith(told.format(path=tmp_path / "4"))

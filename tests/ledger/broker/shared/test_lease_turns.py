@@ -780,7 +780,7 @@ async def test_no_change_behind_the_deletion_brings_a_group_back(receives: bool)
     leader.turns.leave(changing.member)
     shard = SimpleNamespace(turns=leader.turns, claims=QueueClaims(leader.replica))
     consumptions: Any = SimpleNamespace(require=lambda _: shard)
-    service = ConsumerGroupOperations(consumptions, cast(Any, None), lambda: 0)
+    service = ConsumerGroupOperations(consumptions, cast(Any, None))
     request = consumer_group_operations_pb2.ForgetConsumerGroupRequest(consumer_group=GROUP)
     forgetting = asyncio.ensure_future(service.ForgetConsumerGroup(request, cast(Any, None)))
     await asyncio.sleep(0)  # the deletion is proposed, and not applied
