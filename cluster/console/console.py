@@ -55,15 +55,15 @@ MAX_LOGINS = 4
 WRONG_S = 0.5
 # A page that cannot be shown now is loaded again by the browser after this time.
 TRY_AGAIN_S = 2
-# The pages in the head of every page: path below `ROOT`, and name.
-NAVIGATION = (
-    ("", "Cluster"),
-    ("topics", "Topics"),
-    ("groups", "Groups"),
-    ("timers", "Timers"),
-    ("transactions", "Transactions"),
-    ("operations", "Operations"),
-    ("audit", "Audit log"),
+# The pages in the head of every page: path below `ROOT`, name, and the right on the cluster that the page needs.
+NAVIGATION: tuple[tuple[str, str, Action | None], ...] = (
+    ("", "Cluster", "describe"),
+    ("topics", "Topics", None),
+    ("groups", "Groups", None),
+    ("timers", "Timers", None),
+    ("transactions", "Transactions", None),
+    ("operations", "Operations", "describe"),
+    ("audit", "Audit log", "administer"),
 )
 _STATUS_OF_LOGIN = {AuthenticationError: 401, PermissionDeniedError: 403, InvalidArgumentError: 400}
 # The colours, which the reports have too.
@@ -164,9 +164,15 @@ class Console:
         """`facts` are shown on every page: cluster and node. `access` has the users; None: no authentication, and the
         console answers only if `is_open`. `is_secure` means that the port has TLS."""
         paths = {route.path for route in routes}
-        navigation = [(path, name) for path, name in NAVIGATION if f"{ROOT}/{path}" in paths]
+        self._navigation = [link for link in NAVIGATION if f"{ROOT}/{link[0]}" in paths]
         self.pages = Pages(
-            {**facts, "root": ROOT, "pages": navigation, "login_is_needed": access is not None, "is_secure": is_secure}
+            {
+                **facts,
+                "root": ROOT,
+                "pages_of": self._pages_of,
+                "login_is_needed": access is not None,
+                "is_secure": is_secure,
+            }
         )
         self.clients = clients
         self.now_ms = now_ms
@@ -267,6 +273,14 @@ class Console:
         if tries_again:
             page.headers["Refresh"] = str(TRY_AGAIN_S)
         return page
+
+    def _pages_of(self, visitor: Visitor) -> list[tuple[str, str]]:
+        """Return path and name of the pages that the head of a page links: those that the visitor may see. If this node
+        does not know the rights now, all pages are linked, and refuse."""
+        try:
+            return [(path, name) for path, name, right in self._navigation if right is None or visitor.may(right)]
+        except LedgerError:
+            return [(path, name) for path, name, _ in self._navigation]
 
     async def _to_root(self, _: web.Request) -> web.Response:
         return self._redirect(f"{ROOT}/")

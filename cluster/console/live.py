@@ -1,6 +1,6 @@
 """Sends the parts of a page that have changed to the browser, as server-sent events.
 
-    data-live="/console/live/cluster"     static/live.js opens this stream, and replaces the content of the elements
+    data-live="/console/live/cluster"     static/console.js opens this stream, and replaces the content of the elements
                                           that an event names by their ids
 
 An event has the ids and the HTML of changed parts. Parts are rendered by the templates that also render the whole page.

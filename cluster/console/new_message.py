@@ -56,7 +56,7 @@ def _value(text: str, encoding: str) -> bytes:
             case "text":
                 return text.encode()
             case "json":
-                json.loads(text)
+                json.loads(text, parse_constant=_refuse)
                 return text.encode()
             case "base64":
                 return base64.b64decode("".join(text.split()), validate=True)
@@ -67,6 +67,10 @@ def _value(text: str, encoding: str) -> bytes:
     except (ValueError, RecursionError, binascii.Error) as error:
         raise InvalidArgumentError(f"The value is no {ENCODINGS[encoding]}.") from error
     raise InvalidArgumentError(f"{encoding[:40]!r} is none of {', '.join(ENCODINGS)}.")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _headers(text: str) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters.update(number=number, size=size, moment=moment, ago=ago, rate=rate, duration=duration)
-        self._templates.filters.update(path=path, shards=shards, line=line, whole=whole, utf8=utf8)
+        self._templates.filters.update(path=path, shards=shards, line=line, whole=whole)
         self._templates.globals.update(facts, version=VERSION, proof=proof_input)
 
     def text(self, template: str, **values: Any) -> str:
@@ -73,11 +73,6 @@ def shards(numbers: Sequence[int]) -> str:
     """Return the shards of a topic in words, such as "1, 2" or "32 shards"."""
     distinct = sorted(set(numbers))
     return ", ".join(map(str, distinct)) if len(distinct) <= 6 else f"{len(distinct)} shards"
-
-
-def utf8(data: bytes) -> str:
-    """Return bytes as text, with a mark for each byte that is no UTF-8."""
-    return data.decode(errors="replace")
 
 
 def number(value: float | None) -> str:

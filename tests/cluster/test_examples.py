@@ -17,11 +17,10 @@ from tests.cluster.ports import free_base_port
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("test_"))
 SUITES = sorted(EXAMPLES.glob("test_*.py"))
+# For one script. Scripts with Spark take 20 s, and much longer on a busy machine.
 SECONDS = 240
-"""Of one; those with Spark take 20, and much longer where others work on the machine too."""
-
+# Java compiles quickly and not well: a script that runs once takes half of the processor time.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What is run a few times does not gain by being compiled well: it takes half as much of the processor."""
 
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 

@@ -1,1 +1,10 @@
-"""The commands for users and their rights."""
+"""The commands for users, their rights and their certificates.
+
+This package contains:
+
+    user.py        `ledgermq user`
+    acl.py         `ledgermq acl`
+    certs.py       `ledgermq certs`
+    profile.py     `ledgermq profile`
+    passwords.py   gets a new password from the user
+"""

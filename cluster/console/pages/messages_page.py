@@ -168,6 +168,7 @@ async def show(visit: Visit) -> web.StreamResponse:
         name=name,
         path=topic_path(name),
         message=message,
+        key_text=text_of(message.key),
         deliver_at_ms=None if message.deliver_at is None else in_ms(message.deliver_at),
         value=value,
         forms=FORMS,
@@ -176,6 +177,16 @@ async def show(visit: Visit) -> web.StreamResponse:
         trace_reason=reason,
         may=lambda action: may(visit, action, name),
     )
+
+
+def text_of(key: bytes | None) -> str:
+    """Return the key as the search for a key takes it, or "" if the search cannot find it, because it is too long or no
+    UTF-8."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if len(text) <= MAX_KEY_CHARACTERS else ""
 
 
 async def _message(admin: ConsoleAdmin, name: str, queue: int, offset: int) -> Message:

@@ -67,10 +67,14 @@ async def plan(visit: Visit) -> web.StreamResponse:
 
 
 async def carry_out(visit: Visit) -> web.StreamResponse:
-    """Carry out an operation whose plan the visitor has read."""
+    """Carry out an operation whose plan the visitor has read. The page says what was done, also if the cluster does not
+    answer the questions of the page afterwards."""
     action = _checked_action(visit)
     done = await ACTIONS[action](await visit.admin(), dict(visit.form))
-    return await show(visit, done)
+    try:
+        return await show(visit, done)
+    except LedgerError as error:
+        return visit.page("error.html", title="Operations", done=done, text=f"The page cannot be shown now: {error}")
 
 
 def _checked_action(visit: Visit) -> str:

@@ -32,6 +32,8 @@ async def show(visit: Visit) -> web.StreamResponse:
         name=name,
         path=topic_path(name),
         lines_a_turn=LINES_A_TURN,
+        least_s=TURN_S + TURN_OF_A_SHARD_S,
+        most_s=MAX_TURN_S,
         may=lambda action: may(visit, action, name),
     )
 

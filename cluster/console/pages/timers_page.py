@@ -35,6 +35,8 @@ async def show(visit: Visit) -> web.StreamResponse:
         limit = min(MAX_WAITING, page * TIMERS_A_PAGE + 1)
         found = await asked(admin.waiting_messages(query["topic"] or None, begin=begin, end=end, limit=limit))
     except LedgerError as refusal:
+        if refusal.retriable:
+            raise  # the fields of the page are not the reason: the browser loads the page again
         error = str(refusal)
     first = (page - 1) * TIMERS_A_PAGE
     return visit.page(

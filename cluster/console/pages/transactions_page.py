@@ -28,6 +28,8 @@ async def show(visit: Visit) -> web.StreamResponse:
         limit = min(MAX_TRANSACTIONS, page * TRANSACTIONS_A_PAGE + 1)
         found = await asked((await visit.admin()).transactions(group or None, limit=limit))
     except LedgerError as refusal:
+        if refusal.retriable:
+            raise  # the fields of the page are not the reason: the browser loads the page again
         error = str(refusal)
     first = (page - 1) * TRANSACTIONS_A_PAGE
     return visit.page(

@@ -32,12 +32,19 @@ async function again(element) {
   else follow(element);
 }
 
+// Replace the content of a part. A wide table stays scrolled as it was, and a focused link or table keeps the focus.
 function put(id, html) {
   const place = document.getElementById(id) || added(id);
   if (!place || place.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
-  const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  const scrolled = new Map([...place.querySelectorAll(".wide")].map((each) => [nameOf(each), each.scrollLeft]));
   place.innerHTML = html;
-  if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  for (const each of place.querySelectorAll(".wide")) each.scrollLeft = scrolled.get(nameOf(each)) || 0;
+  if (focused) [...place.querySelectorAll("a, .wide")].find((each) => nameOf(each) === focused)?.focus({ preventScroll: true });
+}
+
+function nameOf(element) {
+  return element.getAttribute("href") || element.getAttribute("aria-label");
 }
 
 // A part without an element belongs into the list of such parts, for example a new shard.

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.real
 
 # The picture of the cluster must show a killed leader within this time.
 SHOWN_S = 2.0
+PHONE = {"width": 360, "height": 740}
 
 
 def test_the_cluster_is_shown_live(open_cluster: ConsoleCluster, visit: Visit) -> None:
@@ -47,6 +48,32 @@ def test_a_shard_compares_its_replicas(open_cluster: ConsoleCluster, visit: Visi
     window.check_accessible()
     assert window.open("/console/shards/99").get_by_role("alert").inner_text().startswith("There is no shard 99")
     assert window.open("/console/shards/x").get_by_role("alert").inner_text().startswith("shard = 'x' is no number")
+
+
+def test_a_table_that_updates_keeps_its_place_and_the_focus(open_cluster: ConsoleCluster, visit: Visit) -> None:
+    with Admin(open_cluster.bootstrap, profile="") as admin:
+        admin.create_topic("busy", queues=1)
+        shard = admin.describe_topic("busy").shards[0]
+    page = visit(open_cluster, viewport=PHONE).open(f"/console/shards/{shard}")
+    table = page.get_by_role("region", name="Table of replicas")
+    table.focus()
+    # In one step, because the stream may replace the table at any moment.
+    page.evaluate("document.querySelector('.wide').scrollLeft = 80")
+    before = table.inner_text()
+    with Producer(open_cluster.bootstrap, profile="") as producer:
+        producer.send("busy", b"news")
+    expect(table).not_to_have_text(before, use_inner_text=True)
+    expect(table).to_be_focused()
+    assert table.evaluate("table => table.scrollLeft") == 80
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "shards/0", "topics", "groups", "groups/+create", "timers", "transactions", "operations", "audit"],
+)
+def test_pages_fit_a_phone(open_cluster: ConsoleCluster, visit: Visit, path: str) -> None:
+    page = visit(open_cluster, viewport=PHONE).open(f"/console/{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def test_a_killed_leader_is_shown_and_comes_back(open_cluster: ConsoleCluster, visit: Visit) -> None:
@@ -166,7 +193,15 @@ def test_a_user_without_the_right_sees_no_cluster(secured_cluster: ConsoleCluste
         admin.grant("reader", "subscribe", "topic:news-*")
     window = visit(secured_cluster)
     window.log_in("reader", "a password of the test")
-    expect(window.page.get_by_role("alert")).to_have_text("User reader has no right to describe the cluster.")
+    page = window.page
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    assert links.all_inner_texts() == ["Topics", "Groups", "Timers", "Transactions"]
+    expect(window.open("/console/shards/0").get_by_role("alert")).to_have_text(
+        "User reader has no right to describe the cluster."
+    )
+    page.get_by_role("link", name="To the first page").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
 
 
 def test_a_page_whose_user_has_a_new_password_goes_to_the_login(secured_cluster: ConsoleCluster, visit: Visit) -> None:

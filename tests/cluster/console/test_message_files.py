@@ -95,6 +95,7 @@ def test_a_form_makes_a_message() -> None:
     ("form", "reason"),
     [
         ({"value": "{", "encoding": "json"}, "no JSON: Expecting property name"),
+        ({"value": "[NaN]", "encoding": "json"}, "no JSON"),
         ({"value": "[" * 100_000, "encoding": "json"}, "no JSON"),
         ({"value": f"[{'1,' * (MAX_JSON_CHARACTERS // 2)}1]", "encoding": "json"}, "send it as text"),
         ({"value": "xyz", "encoding": "hex"}, "no hexadecimal"),

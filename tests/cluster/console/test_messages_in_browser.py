@@ -61,6 +61,7 @@ def test_messages_are_browsed_by_offset(open_cluster: ConsoleCluster, orders: st
     expect(page.get_by_role("heading", level=1)).to_have_text("Message orders:0:7")
     expect(page.locator("#value")).to_have_text('{\n  "number": 7\n}')
     expect(page.locator("dl")).to_contain_text("customer-7")
+    expect(page.get_by_role("link", name="all with this key")).to_be_visible()
     expect(page.locator("dl")).to_contain_text("t7")
     page.get_by_role("link", name="hexadecimal").click()
     expect(page.locator("#value")).to_contain_text("7b 22 6e")
@@ -123,6 +124,8 @@ def test_hostile_messages_are_shown_safely(open_cluster: ConsoleCluster, visit: 
     expect(page.locator("tbody tr").first).to_contain_text(SCRIPT[:80])
     page = window.open("/console/topics/hostile/messages/0/1")
     expect(page.locator("#value")).to_contain_text("ff fe 00 62 61 64 c3")
+    # The search takes text, so it cannot find a key whose bytes are no UTF-8.
+    expect(page.get_by_role("link", name="all with this key")).to_have_count(0)
     page = window.open("/console/topics/hostile/messages/0/3")
     expect(page.get_by_text("Only the first 64 KiB are shown.")).to_be_visible()
     assert len(page.locator("#value").inner_text()) == 64 << 10
