@@ -19,6 +19,7 @@ from ledger.client.connection.environment import PROCESS, Environment
 from ledger.client.connection.lifetime import within
 from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.producer.arguments import stored_tag
 from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import Message, QueueOffsets
 from ledger.consumer_groups import validate_group_name
@@ -193,7 +194,7 @@ async def _send_again(producer: AsyncProducer, message: Message) -> bool:
             topic,
             message.value,
             key=message.key,
-            tag=message.tag,
+            tag=stored_tag(message.tag),
             headers=[(header, value) for header, value in message.headers if header not in MOVED_HEADERS],
             timestamp_ms=message.timestamp_ms,
             look_up_keys=message.look_up_keys,

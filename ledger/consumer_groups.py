@@ -138,7 +138,11 @@ def _check_name(name: object) -> None:
 def _check_length(what: str, text: str) -> None:
     if not isinstance(text, str):
         raise InvalidArgumentError(f"The {what} must be a str; it is {text!r}.")
-    if len(text.encode()) > _FREE_TEXT:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"The {what} cannot be encoded as UTF-8; it is {text!r}.") from None
+    if size > _FREE_TEXT:
         raise InvalidArgumentError(
             f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes: choose a shorter one."
         )

@@ -21,6 +21,11 @@ from ledger.transactions import HALF_TOPIC
 TOPICS_SHARD = 0
 
 MAX_QUEUES = 1024
+# Topics of users, and all their queues. The leader refuses more before it proposes an entry.
+MAX_TOPICS = 50_000
+MAX_ALL_QUEUES = 200_000
+# Retry topics and dead-letter topics: whoever may consume as a group can let nodes create those of the group.
+MAX_GROUP_TOPICS = 50_000
 MAX_REPLICAS = 9
 MAX_NAME_LENGTH = 127
 
@@ -57,7 +62,7 @@ TOPIC_TYPES = {each.word: each for each in TopicType}
 
 def topic_type_of(word: str) -> TopicType:
     """Return the type that people call `word`. Raises InvalidArgumentError."""
-    found = TOPIC_TYPES.get(word)
+    found = TOPIC_TYPES.get(word) if isinstance(word, str) else None
     if found is None:
         raise InvalidArgumentError(f"{_shown(word)} is no type of a topic: use {', '.join(TOPIC_TYPES)}.")
     return found
@@ -77,6 +82,8 @@ def _names_in(given: object) -> Iterable[str]:
     for name in names:
         if not isinstance(name, str):
             raise InvalidTopicNameError(f"A topic's name must be a str; it is {name!r}.")
+        if not _is_unicode(name):
+            raise InvalidTopicNameError(f"The topic name {_shown(name)} cannot be encoded as UTF-8.")
         yield name
 
 
@@ -116,13 +123,17 @@ def validate_stored_name(name: str) -> None:
 
 def validate_queue_count(queues: int) -> None:
     """Raise InvalidArgumentError if a topic cannot have `queues` queues."""
-    if not isinstance(queues, SupportsIndex) or not 1 <= queues.__index__() <= MAX_QUEUES:
+    if not isinstance(queues, SupportsIndex) or isinstance(queues, bool) or not 1 <= queues.__index__() <= MAX_QUEUES:
         raise InvalidArgumentError(f"A topic cannot have {queues!r} queues: choose 1 to {MAX_QUEUES}.")
 
 
 def validate_replicas(replicas: int) -> None:
     """Raise InvalidArgumentError if a shard cannot have `replicas` replicas."""
-    if not isinstance(replicas, SupportsIndex) or not 1 <= replicas.__index__() <= MAX_REPLICAS:
+    if (
+        not isinstance(replicas, SupportsIndex)
+        or isinstance(replicas, bool)
+        or not 1 <= replicas.__index__() <= MAX_REPLICAS
+    ):
         raise InvalidArgumentError(f"A shard cannot have {replicas!r} replicas: choose 1 to {MAX_REPLICAS}.")
 
 
@@ -147,5 +158,15 @@ def check_readable(name: str) -> None:
         )
 
 
-def _shown(name: str) -> str:
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: object) -> str:
+    if not isinstance(name, str):
+        return repr(name)
     return repr(name if len(name) <= MAX_NAME_LENGTH + 1 else name[:MAX_NAME_LENGTH] + "...")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import random
 import reprlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ledger.client.checked_numbers import checked_whole
 from ledger.client.records import TopicQueue
@@ -51,9 +55,46 @@ def checked_client_id(client_id: str | None) -> str | None:
 def checked_path(name: str, given: object) -> Path:
     """Return the path of a file, which a program gave as a str or as a path. Raises InvalidArgumentError, whose text
     names the argument."""
-    if isinstance(given, (str, PurePath)) and str(given) and "\0" not in str(given):
+    if isinstance(given, (str, PurePath)) and str(given) and "\0" not in str(given) and _is_name_of_file(given):
         return Path(given)
     raise InvalidArgumentError(f"{name} is {shown(given)}: give the path of a file, as a str or a pathlib.Path.")
+
+
+def _is_name_of_file(path: str | PurePath) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_flag(name: str, given: object) -> bool:
+    """Return True or False, which may be those of NumPy. Raises InvalidArgumentError, whose text names the argument,
+    for everything else: "no" would count as True."""
+    if isinstance(given, (bool, np.bool_)):
+        return bool(given)
+    raise InvalidArgumentError(f"{name} is {shown(given)}: it must be True or False.")
+
+
+def checked_rng(rng: random.Random | None) -> random.Random:
+    """Return the randomness that a program gave to a client, or new randomness. Raises InvalidArgumentError."""
+    if rng is None:
+        return random.Random()
+    if not isinstance(rng, random.Random):
+        raise InvalidArgumentError(f"rng is {shown(rng)}: give a random.Random, such as random.Random(7), or None.")
+    return rng
+
+
+def checked_text(name: str, given: object) -> str:
+    """Return a text. Raises InvalidArgumentError, whose text names the argument, if it is no str, or if it cannot be
+    encoded as UTF-8."""
+    if not isinstance(given, str):
+        raise InvalidArgumentError(f"{name} is {shown(given)}: it must be a str.")
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{name} is {shown(given)}, which cannot be encoded as UTF-8.") from None
+    return given
 
 
 def checked_list(name: str, given: object, what: str) -> list[Any]:

@@ -15,7 +15,9 @@ NO_LIMIT = 1 << 53
 def as_whole(value: object) -> int | None:
     """Return a whole number as an int; it may be an integer of NumPy. Return None for everything else, also for True
     and False."""
-    return value.__index__() if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+    if isinstance(value, (bool, type)):  # a class has the methods of its objects
+        return None
+    return value.__index__() if isinstance(value, SupportsIndex) else None
 
 
 def checked_whole(name: str, value: object, lowest: int, highest: int = NO_LIMIT) -> int:
@@ -30,8 +32,9 @@ def checked_whole(name: str, value: object, lowest: int, highest: int = NO_LIMIT
 def checked_number(name: str, value: object, lowest: float, highest: float = NO_LIMIT) -> float:
     """Return the number `value`, which may have a fraction. Raises InvalidArgumentError, whose text names the
     argument."""
-    if isinstance(value, (Real, SupportsIndex)) and not isinstance(value, bool) and lowest <= float(value) <= highest:
-        return value if isinstance(value, (int, float)) else float(value)
+    number = value if isinstance(value, (Real, SupportsIndex)) and not isinstance(value, (bool, type)) else math.nan
+    if lowest <= float(number) <= highest:
+        return number if isinstance(number, (int, float)) else float(number)
     raise InvalidArgumentError(f"{name} is {value!r}: it must be a number{_between(lowest, highest)}.")
 
 
@@ -41,6 +44,12 @@ def checked_timeout(value: object, name: str = "timeout_ms") -> float | None:
     if value is None or value == math.inf:
         return None
     return checked_number(name, value, 0)
+
+
+def checked_wait(name: str, value: object) -> float:
+    """Return how long a call waits, which may be endless. Raises InvalidArgumentError, whose text names the
+    argument."""
+    return math.inf if value == math.inf else checked_number(name, value, 0)
 
 
 def _between(lowest: float, highest: float) -> str:

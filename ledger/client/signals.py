@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Protocol
 
+from ledger.client.checked_arguments import shown
 from ledger.errors import InvalidArgumentError
 
 
@@ -38,6 +39,9 @@ def stop_on_signal(
         raise InvalidArgumentError(
             "stop_on_signal() works only in the main thread: call consumer.stop_reading() from your own signal handler."
         )
+    for consumer in consumers:
+        if not callable(getattr(consumer, "stop_reading", None)):
+            raise InvalidArgumentError(f"consumers has {shown(consumer)}, which has no stop_reading(): give consumers.")
     tell = _teller(consumers)
     earlier: dict[signal.Signals, Any] = {}
 
@@ -50,10 +54,10 @@ def stop_on_signal(
         restore()
         tell()
 
-    for number in signals:
-        # None: the handler was not installed by Python, and Python cannot install it again.
-        earlier[number] = signal.signal(number, handle) or signal.SIG_DFL
     try:
+        for number in signals:
+            # None: the handler was not installed by Python, and Python cannot install it again.
+            earlier[number] = signal.signal(number, handle) or signal.SIG_DFL
         yield
     finally:
         restore()

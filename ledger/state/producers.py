@@ -39,6 +39,11 @@ class Producers:
         self._limits = limits
         # In the order of last_append_time_ms; len <= limits.most.
         self._sequences = OrderedDict(sequences)
+        # By topic id: the keys of `_sequences` in its queues. Never empty. So the deletion of a topic does not look at
+        # the producers of other topics. The order is no part of the state.
+        self._of_topic: dict[int, dict[ProducerQueue, None]] = {}
+        for key in self._sequences:
+            self._of_topic.setdefault(key.topic_id, {})[key] = None
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -61,17 +66,19 @@ class Producers:
         sequence = self._sequences.get(key)
         if sequence is None:
             sequence = self._sequences[key] = Sequence(epoch)
+            self._of_topic.setdefault(key.topic_id, {})[key] = None
         sequence.add(epoch, record)
         self._sequences.move_to_end(key)
         self.expire(record.append_time_ms)
 
     def forget(self, key: ProducerQueue) -> None:
         """Remove the sequence of a producer in a queue, as if the producer had expired."""
-        self._sequences.pop(key, None)
+        if self._sequences.pop(key, None) is not None:
+            self._left(key)
 
     def forget_topic(self, topic_id: int) -> None:
         """Forget all producers in the queues of a deleted topic."""
-        for key in [key for key in self._sequences if key.topic_id == topic_id]:
+        for key in self._of_topic.pop(topic_id, ()):
             del self._sequences[key]
 
     def expire(self, now_ms: int) -> None:
@@ -82,4 +89,11 @@ class Producers:
             unused_ms = now_ms - oldest.last_append_time_ms
             if unused_ms < self._limits.expiry_ms and len(self._sequences) <= self._limits.most:
                 return
-            self._sequences.popitem(last=False)
+            key, _ = self._sequences.popitem(last=False)
+            self._left(key)
+
+    def _left(self, key: ProducerQueue) -> None:
+        of_topic = self._of_topic[key.topic_id]
+        del of_topic[key]
+        if not of_topic:
+            del self._of_topic[key.topic_id]

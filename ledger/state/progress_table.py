@@ -65,6 +65,9 @@ class ProgressTable:
         # By the name of a consumer group or of a broadcast's consumer. Never empty. A user can let a group be
         # described, deleted and created again all the time, so none of that may look at other groups.
         self._of_name: dict[str, dict[ConsumedQueue, QueueProgress]] = {}
+        # By topic id: the keys of `_of_name` in its queues. Never empty. So the deletion of a topic does not look at
+        # the progress in other topics. The order is no part of the state.
+        self._of_topic: dict[int, dict[ConsumedQueue, None]] = {}
         self._size = 0
         # By consumer group, its broadcasts included: how many queues it has in this table. Never 0.
         self._counts: Counter[str] = Counter()
@@ -153,10 +156,11 @@ class ProgressTable:
 
     def forget_topic(self, topic_id: int) -> None:
         """Remove all progress in the queues of a deleted topic."""
-        self._remove([key for queues in self._of_name.values() for key in queues if key.topic_id == topic_id])
+        self._remove(list(self._of_topic.get(topic_id, ())))
 
     def _put(self, key: ConsumedQueue, progress: QueueProgress) -> None:
         self._of_name.setdefault(key.consumer_group, {})[key] = progress
+        self._of_topic.setdefault(key.topic_id, {})[key] = None
         self._size += 1
         self._counts[group_of(key.consumer_group)] += 1
 
@@ -166,6 +170,10 @@ class ProgressTable:
             del queues[key]
             if not queues:
                 del self._of_name[key.consumer_group]
+            of_topic = self._of_topic[key.topic_id]
+            del of_topic[key]
+            if not of_topic:
+                del self._of_topic[key.topic_id]
             self._counts[group] -= 1
             if not self._counts[group]:
                 del self._counts[group]

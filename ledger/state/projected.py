@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ledger.errors import TopicExistsError, UnknownTopicError
+from ledger.errors import InvalidArgumentError, TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.projected_message_ids import ProjectedMessageIds
@@ -27,7 +27,15 @@ from ledger.state.projected_timed import PendingEntry, ProjectedTimed
 from ledger.state.projected_transactions import ProjectedTransactions
 from ledger.state.sequence import BatchRecord, Decision, Sequence
 from ledger.timed import TIMED_TOPIC
-from ledger.topics import validate_queue_count, validate_stored_name
+from ledger.topics import (
+    HIDDEN_TOPICS,
+    MAX_ALL_QUEUES,
+    MAX_GROUP_TOPICS,
+    MAX_TOPICS,
+    is_system_topic,
+    validate_queue_count,
+    validate_stored_name,
+)
 from ledger.transactions import HALF_TOPIC
 
 
@@ -121,7 +129,40 @@ class Projected:
         self._state.topics.check_free(name)
         if name in self._new_topics:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
+        self._check_room(name, queues)
         self._new_topics[name] = shards
+
+    def check_queues(self, more: int) -> None:
+        """Raise InvalidArgumentError if the topics of users cannot have so many more queues together."""
+        new = sum(len(shards) for name, shards in self._being_created() if not is_system_topic(name))
+        if self._state.topics.queue_count + new + more > MAX_ALL_QUEUES:
+            raise InvalidArgumentError(
+                f"The topics of this cluster have {self._state.topics.queue_count + new:,} queues, and {more:,} more "
+                f"would be over the limit of {MAX_ALL_QUEUES:,}: delete topics, or ask for fewer queues."
+            )
+
+    def _being_created(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Yield the topics that the applied state does not have yet: the name, and the shards of the queues."""
+        return (each for each in self._new_topics.items() if self._state.topics.named(each[0]) is None)
+
+    def _check_room(self, name: str, queues: int) -> None:
+        """Raise InvalidArgumentError if there is no room for another topic of this kind."""
+        if name in HIDDEN_TOPICS:
+            return
+        is_system, topics = is_system_topic(name), self._state.topics
+        there = topics.system_count if is_system else len(topics) - topics.system_count
+        there += sum(is_system_topic(new) == is_system for new, _ in self._being_created())
+        if is_system and there >= MAX_GROUP_TOPICS:
+            raise InvalidArgumentError(
+                f"This cluster has {there:,} retry topics and dead-letter topics, which is the limit: delete consumer "
+                "groups that you no longer need."
+            )
+        if not is_system and there >= MAX_TOPICS:
+            raise InvalidArgumentError(
+                f"This cluster has {there:,} topics, which is the limit: delete topics that you no longer need."
+            )
+        if not is_system:
+            self.check_queues(queues)
 
     def admit_deletion(self, topic_id: int, entry: PendingEntry) -> None:
         """Mark a topic as deleted, just before `entry`, which deletes the topic, is proposed. Until the entry is

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
-from ledger.topics import TopicType
+from ledger.topics import TopicType, is_system_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,9 @@ class TopicTable:
         # In any shard but 0 two topics may have one name until the earlier topic is deleted here. The later topic is
         # listed.
         self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}
+        # The topics of the broker itself, such as retry topics, and the queues of all others.
+        self._system = sum(is_system_topic(topic.name) for topic in self._by_id.values())
+        self._queues = sum(topic.queues for topic in self._by_id.values() if not is_system_topic(topic.name))
         # Ids of topics with queues that are not open yet (a dict, because a set has no order).
         self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
 
@@ -57,6 +60,16 @@ class TopicTable:
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_id.values())
+
+    @property
+    def system_count(self) -> int:
+        """The number of topics of the broker itself, such as retry topics."""
+        return self._system
+
+    @property
+    def queue_count(self) -> int:
+        """The queues of all topics of users."""
+        return self._queues
 
     @property
     def next_id(self) -> int:
@@ -89,6 +102,8 @@ class TopicTable:
         """Remove a topic. Return the removed topic, or None if no topic has this id."""
         topic = self._by_id.pop(topic_id, None)
         self._opening.pop(topic_id, None)
+        if topic is not None:
+            self._count(topic, -1)
         if topic is not None and self._by_name[topic.name] is topic:
             del self._by_name[topic.name]
             for other in self._by_id.values():
@@ -152,9 +167,18 @@ class TopicTable:
 
     def _put(self, topic: Topic) -> Topic:
         self._next_id = max(self._next_id, topic.topic_id + 1)
+        if (before := self._by_id.get(topic.topic_id)) is not None:
+            self._count(before, -1)
+        self._count(topic, 1)
         self._by_id[topic.topic_id] = topic
         self._list(topic)
         self._opening.pop(topic.topic_id, None)
         if not topic.is_open:
             self._opening[topic.topic_id] = None
         return topic
+
+    def _count(self, topic: Topic, by: int) -> None:
+        if is_system_topic(topic.name):
+            self._system += by
+        else:
+            self._queues += by * topic.queues

@@ -234,6 +234,8 @@ class TransactionTable:
     def forget_topic(self, topic_id: int, now_ms: int) -> None:
         """Settle the half batches of a deleted topic. A transaction that begins with one of them is rolled back, if it
         is open."""
+        if not self._of_topic[topic_id]:
+            return
         for half in [half for half in self.waiting.values() if half.topic_id == topic_id]:
             if self.is_open(half.number):
                 self._end(half.number, TransactionOutcome.ROLLED_BACK, now_ms)

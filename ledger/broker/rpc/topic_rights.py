@@ -96,6 +96,11 @@ class TopicRights:
         caller = present_caller()
         return self._authorizer is None or caller.has_every_right or self._error(caller, topic_id) is None
 
+    @property
+    def sees_all(self) -> bool:
+        """True if the present caller has every right."""
+        return self._authorizer is None or present_caller().has_every_right
+
     def check_member(self, consumer_group: str, topics: Iterable[int]) -> None:
         """Raise PermissionDeniedError or AuthenticationError if the present caller may not read these topics as a
         member of the group."""

@@ -119,7 +119,7 @@ class TransactionService(RefusingService, transaction_pb2_grpc.TransactionsServi
         may_see = self._rights.may_read
         with storage_checked(UNREADABLE):
             if request.HasField("only"):
-                found = await show(replica, request.only, may_see)
+                found = await show(replica, request.only, may_see, sees_all=self._rights.sees_all)
                 listed = [] if found is None else [found]
             else:
                 after = request.after if request.HasField("after") else None

@@ -80,6 +80,7 @@ async def alter_topic(
         )
     if queues == topic.queues and topic_type in (None, topic.type):
         return topic
+    projected.check_queues(queues - topic.queues)
     same_class = _shards_of_class(replica, replica.state.placement.replicas_of(topic.shards[0]))
     new = place_queues(queues - topic.queues, same_class, projected.placed())
     wanted = AlterTopic(topic.topic_id, (*topic.shards, *new), topic_type)

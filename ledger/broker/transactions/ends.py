@@ -18,7 +18,7 @@ from typing import Any
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.produce.transaction_admission import check_shard, is_open, not_open
-from ledger.broker.transactions.halves import carried_out
+from ledger.broker.transactions.halves import carried_out, topic_of_half
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,
@@ -34,6 +34,7 @@ from ledger.transactions import MAX_COMMITTED_HALVES, TransactionOutcome
 
 # The ends of one request.
 MAX_ENDS = 1_000
+_OF_ANOTHER_TOPIC = "there is no such transaction: its id is of another cluster, or was changed"
 
 
 def check_ends(count: int) -> None:
@@ -101,7 +102,7 @@ class TransactionEnds:
             return None
         half = replica.state.transactions.waiting[end.transaction]
         if end.topic_id is not None and half.topic_id != end.topic_id:
-            raise UnknownTransactionError("there is no such transaction: its id is of another cluster, or was changed")
+            raise UnknownTransactionError(_OF_ANOTHER_TOPIC)
         future = self._propose(end, half)
         self._under_way[end.transaction] = future
         self._naming += len(end.halves)
@@ -166,6 +167,11 @@ class TransactionEnds:
             # Only a leader knows that there is no outcome.
             await replica.confirm_still_leading()
             ended = replica.state.transactions.outcomes.get(end.transaction)
+        if ended is not None and end.topic_id is not None:
+            # The caller has a right on the topic that the end names, and perhaps none on that of the transaction.
+            topic_id = topic_of_half(replica, end.transaction)
+            if topic_id is not None and topic_id != end.topic_id:
+                raise UnknownTransactionError(_OF_ANOTHER_TOPIC)
         if ended is None or ended.outcome is not wanted:
             error = not_open(replica.state, end.transaction)
             if ended is not None and not end.commit and ended.outcome is TransactionOutcome.DEAD_LETTERS:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ledger.batch import Batch, DecidedColumn, dead_letter_batch, decided_batch
+from ledger.batch.transactions import half_column
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.log_batches import batch_entry_at
 from ledger.errors import InvalidArgumentError, StorageFailedError
@@ -26,20 +27,39 @@ def half_queue(replica: BrokerReplica) -> tuple[int, int] | None:
 
 def read_half(replica: BrokerReplica, half: HalfBatch) -> bytes:
     """Return the bytes of a half batch that waits. Raises StorageFailedError if this node cannot read it."""
-    place = half_queue(replica)
-    assert place is not None, "half batches wait in it"
     try:
-        units = replica.queues.get(*place).read(half.place, 1)
-        found = None
-        if len(units):
-            found = batch_entry_at(replica.log, int(units["position"][0]), int(units["size"][0]))
+        body = _body_at(replica, half.place)
     except StoreError as failure:
         raise StorageFailedError(f"this node cannot read the half batch {half.number}: {failure}") from failure
-    if found is None or found[0].base_offset != half.place:
+    if body is None:
         raise StorageFailedError(
             f"this node cannot read the half batch {half.number}: repair the log, or hand leadership to another node"
         )
-    return bytes(found[1])
+    return body
+
+
+def topic_of_half(replica: BrokerReplica, number: int) -> int | None:
+    """Return the id of the target topic of a half batch, which need not wait any more. Return None if this node has
+    not its bytes any more, or cannot read them."""
+    try:
+        body = _body_at(replica, number)
+    except StoreError:
+        return None
+    column = None if body is None else half_column(body)
+    return None if column is None else column.topic_id
+
+
+def _body_at(replica: BrokerReplica, offset: int) -> bytes | None:
+    """Return the bytes of the batch at this offset of the shard's queue of `%HALF`, or None if it is not there. Raises
+    StoreError."""
+    place = half_queue(replica)
+    if place is None:
+        return None
+    units = replica.queues.get(*place).read(offset, 1)
+    if not len(units):
+        return None
+    found = batch_entry_at(replica.log, int(units["position"][0]), int(units["size"][0]))
+    return None if found is None or found[0].base_offset != offset else bytes(found[1])
 
 
 def decision_shard(replica: BrokerReplica, half: HalfBatch) -> int:

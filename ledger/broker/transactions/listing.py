@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.broker.transactions.halves import read_half
+from ledger.broker.transactions.halves import read_half, topic_of_half
 from ledger.broker.turn_budget import TurnBudget
 from ledger.state import HalfBatch
 from ledger.transactions import TransactionOutcome
@@ -79,9 +79,14 @@ async def list_open(
     return TransactionList(found)
 
 
-async def show(replica: BrokerReplica, transaction: int, may_see: Callable[[int], bool]) -> ListedTransaction | None:
+async def show(
+    replica: BrokerReplica, transaction: int, may_see: Callable[[int], bool], *, sees_all: bool
+) -> ListedTransaction | None:
     """Return one transaction. If it is open, it has the bytes of its first half batches of this shard, up to
-    MAX_BODY_BYTES. Return None if it is unknown, or if the caller may not see it. Raises LedgerError."""
+    MAX_BODY_BYTES. Return None if it is unknown, or if the caller may not see it. Raises LedgerError.
+
+    An outcome names no topic, so the topic is read from the log. If the log does not have it any more, only a caller
+    that `sees_all` learns of the transaction."""
     await replica.confirm_still_leading()
     table = replica.state.transactions
     if table.is_open(transaction):
@@ -90,7 +95,14 @@ async def show(replica: BrokerReplica, transaction: int, may_see: Callable[[int]
             return None
         return ListedTransaction(transaction, "open", halves, tuple(_bodies(replica, halves)))
     ended = table.outcomes.get(transaction)
-    return None if ended is None else ListedTransaction(transaction, _STATES[ended.outcome], decided_ms=ended.at_ms)
+    if ended is None or not (sees_all or _may_see_half(replica, transaction, may_see)):
+        return None
+    return ListedTransaction(transaction, _STATES[ended.outcome], decided_ms=ended.at_ms)
+
+
+def _may_see_half(replica: BrokerReplica, number: int, may_see: Callable[[int], bool]) -> bool:
+    topic_id = topic_of_half(replica, number)
+    return topic_id is not None and may_see(topic_id)
 
 
 def _visible(halves: Sequence[HalfBatch], may_see: Callable[[int], bool]) -> tuple[HalfBatch, ...]:

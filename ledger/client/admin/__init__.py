@@ -3,6 +3,7 @@
 This package contains, in reading order:
 
     admin.py                   `AsyncAdmin`, the admin client that programs use
+    checked_calls.py           checks the arguments of all calls by their names
     every_shard.py             sends an operator's request to each shard that it concerns
     members_admin.py           adds, promotes and removes members of one shard, and transfers its leadership
     placement_admin.py         shows and changes the placement of replicas: drains, balances, replication factors

@@ -16,6 +16,7 @@ from pathlib import Path
 import grpc.aio
 
 from ledger.access.rules import Rule, Verdict
+from ledger.client.admin.checked_calls import checks_arguments
 from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.admin.consumer_groups_admin import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.admin.every_shard import EveryShard
@@ -40,6 +41,7 @@ from ledger.client.admin.transactions_admin import (
 )
 from ledger.client.admin.users_admin import DelegatedTokenText, RocketmqSecret, UsersAdmin, UserSummary
 from ledger.client.admin.waiting_messages import MAX_WAITING, WaitingWanted, get_waiting, list_waiting
+from ledger.client.checked_arguments import checked_rng
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.channels import failure
 from ledger.client.connection.cluster_client import ClusterClient
@@ -79,6 +81,7 @@ from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
 
+@checks_arguments
 class AsyncAdmin(AsyncLifetime):
     """The asyncio client that administers a cluster: topics, nodes, shards, consumer groups and logs.
 
@@ -88,6 +91,9 @@ class AsyncAdmin(AsyncLifetime):
         client_id           the name that this client shows to nodes; None: chosen by the client
         request_timeout_ms  how long a request is repeated while a shard has no leader that answers (default 30,000)
         rng                 randomness for back-offs (default: a new random.Random())
+
+    The security settings `tls`, `ca`, `client_certificate`, `client_key`, `user`, `password`, `password_file`, `token`
+    and `profile` are those of every client (docs/GUIDE.md, Connecting).
     """
 
     def __init__(
@@ -113,7 +119,7 @@ class AsyncAdmin(AsyncLifetime):
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=20,
-            rng=rng or random.Random(),
+            rng=checked_rng(rng),
             environment=environment,
         )
         self._every_shard = EveryShard(self._client)
@@ -122,6 +128,7 @@ class AsyncAdmin(AsyncLifetime):
 
     async def start(self) -> None:
         """Connect to the cluster. Raises UnavailableError if no node answers."""
+        self._client.check_unstarted()
         await self._client.start()
 
     async def stop(self) -> None:
@@ -515,7 +522,8 @@ class AsyncAdmin(AsyncLifetime):
         await self._users.grant([Rule(user, action, resource, deny)])
 
     async def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
-        """Remove a rule, and return True if it existed. Raises UnknownUserError or InvalidArgumentError."""
+        """Remove the rule that a `grant` with the same `user`, `action`, `resource` and `deny` has added. Return True
+        if it existed. Raises UnknownUserError or InvalidArgumentError."""
         self._client.check_open()
         return await self._users.revoke([Rule(user, action, resource, deny)]) > 0
 
@@ -736,7 +744,7 @@ class AsyncAdmin(AsyncLifetime):
         await PlacementAdmin(self._client).balance(stop=stop)
 
     async def pause_placement(self, *, resume: bool = False) -> None:
-        """Pause all moves of replicas before their next step, or go on with them."""
+        """Pause all moves of replicas before their next step. `resume` = True: go on with them."""
         self._client.check_open()
         await PlacementAdmin(self._client).pause(resume=resume)
 

@@ -57,6 +57,7 @@ class _Response(Protocol):
 
 R = TypeVar("R", bound=_Response)
 
+CLOSED = "This client is closed: make a new one."
 NOT_STARTED = "This client is not started: call start() first, or use it in a `with` block."
 
 
@@ -95,6 +96,13 @@ class ClusterClient:
         # The calls on a shared connection, which `close` ends. A dict, because a set has no order.
         self._calls: dict[asyncio.Future[Any], None] = {}
 
+    def check_unstarted(self, *, was_stopped: bool = False) -> None:
+        """Raise an error if the client runs, or was stopped. A start that failed can be repeated."""
+        if self.started:
+            raise InvalidArgumentError("This client is started already: call start() once, or use a `with` block.")
+        if was_stopped:
+            raise ClosedError(CLOSED)
+
     async def start(self) -> None:
         check_process()
         self._loop = asyncio.get_running_loop()
@@ -125,7 +133,7 @@ class ClusterClient:
 
     def check_open(self) -> None:
         if not self.started:
-            raise ClosedError("This client is closed: make a new one." if self.closed else NOT_STARTED)
+            raise ClosedError(CLOSED if self.closed else NOT_STARTED)
         if self._loop is not None:
             check_loop(self._loop)
 

@@ -18,10 +18,12 @@ from typing import Generic, Literal, Self, TypeVar, cast
 from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.checked_arguments import (
     checked_deserializer,
+    checked_flag,
     checked_list,
     checked_offset,
     checked_pair,
     checked_place,
+    checked_rng,
     shown,
 )
 from ledger.client.checked_numbers import NO_LIMIT, as_whole, checked_timeout, checked_whole
@@ -90,6 +92,9 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
                             continues
         retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
         rng                 randomness for back-offs (default: a new random.Random())
+
+    The security settings `tls`, `ca`, `client_certificate`, `client_key`, `user`, `password`, `password_file`, `token`
+    and `profile` are those of every client (docs/GUIDE.md, Connecting).
     """
 
     def __init__(
@@ -126,7 +131,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
         self._start_at = checked_start(start)
         self._only_queues = None if queues is None else _checked_queues(queues)
         self._tags = wanted_tags(tags)
-        self._check_crcs = check_crcs
+        self._check_crcs = checked_flag("check_crcs", check_crcs)
         self._deserializer = checked_deserializer(deserializer)
         self._settings = FetchSettings(
             node=None if node is None else checked_whole("node", node, 1),
@@ -140,7 +145,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
-            rng=rng or random.Random(),
+            rng=checked_rng(rng),
             environment=environment,
             shares_link=True,
             most_users=_CONSUMERS_OF_A_LINK,
@@ -159,6 +164,7 @@ class AsyncConsumer(AsyncLifetime, Generic[Received]):
 
         Raises UnknownTopicError, UnknownQueueError or UnavailableError.
         """
+        self._client.check_unstarted(was_stopped=self._ending is not None)
         await self._client.start()
         self._news = asyncio.Event()
         self._readers = QueueReaders(self._client, self._settings, self._news.set)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledger.client.checked_arguments import checked_list, shown
+from ledger.client.checked_arguments import checked_list, checked_text, shown
 from ledger.errors import InvalidArgumentError
 
 
@@ -26,6 +26,7 @@ def wanted_tags(expression: str | Iterable[str] | None) -> frozenset[str] | None
         return None
     parts = expression.split("||") if isinstance(expression, str) else _listed(expression)
     tags = frozenset(part.strip() for part in parts)
+    _check_unicode(tags)
     if tags == {"*"} or (tags == {""} and isinstance(expression, str) and not expression.strip()):
         return None
     if not tags or "" in tags or "*" in tags:
@@ -39,3 +40,8 @@ def _listed(tags: object) -> list[str]:
         if not isinstance(part, str):
             raise InvalidArgumentError(f"tags has {shown(part)}: each tag must be a str.")
     return parts
+
+
+def _check_unicode(tags: Iterable[str]) -> None:
+    for tag in tags:
+        checked_text("tags", tag)

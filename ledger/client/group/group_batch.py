@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import compress
 from typing import Any, TypeVar
 
@@ -12,12 +12,29 @@ from numpy.typing import NDArray
 
 from ledger.batch import Batch, Headers
 from ledger.batch.columns import BinaryColumn
+from ledger.client.checked_arguments import shown
 from ledger.client.consumer.cursor import FetchedBlock
 from ledger.client.consumer.messages import messages_of
 from ledger.client.records import Message
 from ledger.errors import InvalidArgumentError
 
 T = TypeVar("T")
+
+
+def check_messages(messages: Iterable[object]) -> None:
+    """Raise InvalidArgumentError if something else than messages and batches is in the list."""
+    for message in messages:
+        if not isinstance(message, Message | GroupBatch):
+            raise InvalidArgumentError(
+                f"messages has {shown(message)}, which is no message and no batch of this consumer: give each message "
+                "by itself, as in finish(first, second)."
+            )
+
+
+def check_message(message: object) -> None:
+    """Raise InvalidArgumentError if this is no message: a batch is none."""
+    if not isinstance(message, Message):
+        raise InvalidArgumentError(f"message is {shown(message)}: give one message that this consumer received.")
 
 
 class GroupBatch:

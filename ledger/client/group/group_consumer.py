@@ -31,13 +31,16 @@ from ledger.client.background import spawn
 from ledger.client.checked_arguments import (
     checked_client_id,
     checked_deserializer,
+    checked_flag,
+    checked_list,
     checked_offset,
     checked_pair,
     checked_pairs,
     checked_place,
+    checked_rng,
     shown,
 )
-from ledger.client.checked_numbers import checked_number, checked_timeout, checked_whole
+from ledger.client.checked_numbers import checked_number, checked_timeout, checked_wait, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -48,7 +51,7 @@ from ledger.client.group.all_queues import AllQueues
 from ledger.client.group.assigned_queue import AssignedQueue, QueueRun, Unit
 from ledger.client.group.assigned_queues import AssignedQueues, prepare_retries
 from ledger.client.group.claiming import AssignmentSettings, GroupStart
-from ledger.client.group.group_batch import GroupBatch
+from ledger.client.group.group_batch import GroupBatch, check_message, check_messages
 from ledger.client.group.group_membership import AssignmentSource, GroupMember, MemberSettings
 from ledger.client.group.rebalance_callbacks import RebalanceCallback, RebalanceCallbacks, checked_rebalance_callback
 from ledger.client.records import Message, Received, TopicQueue
@@ -105,7 +108,8 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
                               may own them already (default None)
     instance                  with broadcast: the name under which the cluster keeps this consumer's offsets, such as
                               the host name. Two running consumers must not share it
-    max_bytes, max_wait_ms, check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
+    max_bytes, max_wait_ms, check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng, and the security settings:
+    as for AsyncConsumer
     """
 
     def __init__(
@@ -177,14 +181,14 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             session_timeout_ms=session_timeout_ms,
         )
         self._names = topic_names(topics)
-        self._auto = auto_acknowledge
+        self._auto = checked_flag("auto_acknowledge", auto_acknowledge)
         self._max_attempts = 1 if broadcast else max_attempts
         tags = wanted_tags(tags)
         self._assigned = AssignmentSettings(
             self._settings.consumer_group,
             _checked_start(start),
             tags,
-            check_crcs,
+            checked_flag("check_crcs", check_crcs),
             checked_number("acknowledge_interval_ms", acknowledge_interval_ms, 1) / 1000,
             checked_number("release_timeout_ms", release_timeout_ms, 0) / 1000,
             checked_deserializer(deserializer),
@@ -201,7 +205,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
-            rng=rng or random.Random(),
+            rng=checked_rng(rng),
             environment=environment,
         )
         self._callbacks = RebalanceCallbacks(
@@ -227,6 +231,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
 
         Raises UnknownTopicError, GroupConflictError, GroupFullError or UnavailableError.
         """
+        self._client.check_unstarted(was_stopped=self._stopped is not None)
         await self._client.start()
         self._news = asyncio.Event()
         self._progress = asyncio.Event()
@@ -280,6 +285,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         cancelled, for example by `asyncio.wait_for`, the consumer leaves the group without waiting for messages in
         hand. The call is idempotent.
         """
+        timeout_s = None if timeout_s is None else checked_wait("timeout_s", timeout_s)
         self._client.check_loop()
         if self._stopped is None and not self._client.started:
             return
@@ -435,16 +441,20 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
 
     def finish(self, *messages: Message[Any] | GroupBatch) -> None:
         """Mark `messages` or batches as consumed, so that the member can acknowledge them. What belongs to a queue that
-        the member lost is ignored.
+        the member lost is ignored. Raises InvalidArgumentError, and then marks none of them, if one of them is
+        something else.
         """
+        check_messages(messages)
         self._assigned_queues.finish(messages)
         self._has_progress()
 
     def finish_held(self, messages: Iterable[Message[Any] | GroupBatch]) -> None:
         """Mark `messages` as consumed. They must be the message objects that were handed out. Objects that were handed
         out before an administrator reset the offset of their queue are ignored, because their messages must be
-        consumed again.
+        consumed again. Raises InvalidArgumentError, as `finish` does.
         """
+        messages = checked_list("messages", messages, "messages of this consumer")
+        check_messages(messages)
         self._assigned_queues.finish(messages, only_held=True)
         self._has_progress()
 
@@ -468,6 +478,7 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         The result is False if the message is finished or was handed out again, or if the member has lost its queue.
         For a copy of a message object the result is False.
         """
+        check_messages([message])
         assigned = self._assigned_queues.get(TopicQueue(message.topic, message.queue))
         return assigned is not None and assigned.has_in_hand(message)
 
@@ -485,11 +496,13 @@ class AsyncGroupConsumer(AsyncLifetime, Generic[Received]):
         After the last attempt the message goes to the dead letters. The call returns when the move is committed, or
         when the member has lost the queue. Raises InvalidArgumentError in a broadcast.
         """
+        check_message(message)
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
     async def give_up(self, message: Message[Any]) -> None:
         """Move the message to the dead letters: the topic with the name "%DLQ%" followed by the name of the
         consumer group."""
+        check_message(message)
         await self._move(message, give_up=True)
 
     async def _move(self, message: Message[Any], *, give_up: bool) -> None:

@@ -28,8 +28,15 @@ from typing import Any, Generic
 
 from ledger.cancellation import heed_cancellation
 from ledger.client.background import spawn
-from ledger.client.checked_arguments import checked_callable, checked_client_id, checked_deserializer, checked_hook
-from ledger.client.checked_numbers import checked_number, checked_whole
+from ledger.client.checked_arguments import (
+    checked_callable,
+    checked_client_id,
+    checked_deserializer,
+    checked_flag,
+    checked_hook,
+    checked_rng,
+)
+from ledger.client.checked_numbers import checked_number, checked_wait, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.cluster_client import NOT_STARTED
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
@@ -194,7 +201,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._ending: asyncio.Task[None] | None = None
         self._threads = None if is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
         self._concurrency = concurrency
-        self._orderly = orderly
+        self._orderly = checked_flag("orderly", orderly)
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
         # Without `orderly`: the messages that any worker may take. The limit on messages in hand bounds it.
@@ -213,7 +220,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         self._is_stopping = False
         # The tasks of workers, and of moves of failed messages.
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._backoff = Backoff(200, _AGAIN_S * 1000, rng or random.Random())
+        self._backoff = Backoff(200, _AGAIN_S * 1000, checked_rng(rng))
         self._reading: asyncio.Task[None] | None = None
         # The end of the consumer, which goes on if the caller of `stop` is cancelled.
         self._leaving: asyncio.Task[None] | None = None
@@ -234,6 +241,7 @@ class AsyncPushConsumer(AsyncLifetime, Generic[Received]):
         finished messages and leave the group. `timeout_s` does not limit the last acknowledgement, which takes up to
         `request_timeout_ms` while no leader answers. If the caller is cancelled, for example by `asyncio.wait_for`, the
         consumer cancels running calls and leaves the group without waiting for them."""
+        timeout_s = checked_wait("timeout_s", timeout_s)
         if self._reading is None:
             return
         check_loop(self._reading.get_loop())

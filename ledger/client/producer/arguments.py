@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 from ledger.client.checked_arguments import checked_hook
-from ledger.client.checked_numbers import checked_number, checked_whole
+from ledger.client.checked_numbers import as_whole, checked_number, checked_whole
 from ledger.client.producer.producer_batch import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import message_id_hash
@@ -90,8 +90,8 @@ def checked_key(key: bytes | str | None) -> bytes | None:
 
 def checked_queue(queue: object) -> int:
     """Return the number of a queue as an int; it may be an integer of NumPy. Raises InvalidArgumentError."""
-    number = queue.__index__() if isinstance(queue, SupportsIndex) else -1
-    if number < 0:
+    number = queue if type(queue) is int else as_whole(queue)
+    if number is None or number < 0:
         raise InvalidArgumentError(f"A message's queue must be a number from 0; it is {queue!r}.")
     return number
 
@@ -128,25 +128,43 @@ def _checked_look_up_key(key: object) -> bytes:
     return key
 
 
+class StoredTag(str):
+    """The tag of a stored message that is sent on as it is, also if no tag expression can select it."""
+
+    __slots__ = ()
+
+
+def stored_tag(tag: str | None) -> StoredTag | None:
+    return None if tag is None else StoredTag(tag)
+
+
 def checked_tag(tag: str | None) -> str | None:
     if tag is None:
         return None
     if not isinstance(tag, str) or not tag:
         raise InvalidArgumentError(f"A message's tag must be None or a str that is not empty; it is {tag!r}.")
     _utf8(tag, "tag")
+    if not isinstance(tag, StoredTag) and ("||" in tag or tag == "*" or tag != tag.strip()):
+        raise InvalidArgumentError(
+            f"A message's tag cannot be {tag!r}, because no consumer could ask for it: in a tag expression || stands "
+            "between tags, * for all messages, and spaces around a tag do not count. Choose another tag, or use a "
+            "header."
+        )
     return tag
 
 
 def checked_headers(headers: GivenHeaders) -> Headers | None:
-    if not headers:
+    if headers is None:
         return None
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    if not isinstance(pairs, Iterable):
+    pairs: Any = headers.items() if isinstance(headers, Mapping) else headers
+    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes)):
         _no_header(pairs)
     checked = tuple(
         _checked_header(*pair) if isinstance(pair, (tuple, list)) and len(pair) == 2 else _no_header(pair)
         for pair in pairs
     )
+    if not checked:
+        return None
     names = [name.encode() for name, _ in checked]
     validate_all_headers(names, [len(name) + len(value) for name, (_, value) in zip(names, checked, strict=True)])
     return checked
@@ -170,10 +188,10 @@ def checked_timestamp(timestamp_ms: int | None) -> int | None:
     if timestamp_ms is None:
         return None
     if type(timestamp_ms) is int:  # the usual case, without the slow look at an interface
-        number = timestamp_ms
+        number: int | None = timestamp_ms
     else:
-        number = timestamp_ms.__index__() if isinstance(timestamp_ms, SupportsIndex) else -1
-    if not 0 <= number < _MAX_TIMESTAMP_MS:
+        number = as_whole(timestamp_ms)
+    if number is None or not 0 <= number < _MAX_TIMESTAMP_MS:
         raise InvalidArgumentError(f"A message's timestamp_ms must be milliseconds since 1970; it is {timestamp_ms!r}.")
     return number
 
@@ -207,7 +225,8 @@ def check_settings(
 
 
 def check_retries(retries: int | None) -> None:
-    if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
+    number = as_whole(retries)
+    if retries is not None and (number is None or not 0 <= number <= MAX_RETRIES):
         raise InvalidArgumentError(
             f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None to retry until `delivery_timeout_ms` has "
             "passed."

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from ledger.client.checked_arguments import checked_client_id, checked_hook, checked_list, checked_path
+from ledger.client.checked_arguments import checked_client_id, checked_hook, checked_list, checked_path, checked_rng
+from ledger.client.checked_numbers import checked_whole
 from ledger.client.connection.cluster_client import NOT_STARTED, ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -130,6 +131,9 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
                              provider (default False). The context of a span is in the headers of its messages. Needs
                              the extra `otel`
         rng                  randomness for back-offs and for the first queue (default: a new random.Random())
+
+    The security settings `tls`, `ca`, `client_certificate`, `client_key`, `user`, `password`, `password_file`, `token`
+    and `profile` are those of every client (docs/GUIDE.md, Connecting).
     """
 
     _queue_selection: QueueSelection = _NOT_STARTED
@@ -181,7 +185,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         )
         steps = checked_steps(latency_faults)
         self._faults = FaultTable(steps)
-        self._rng = rng or random.Random()
+        self._rng = checked_rng(rng)
         self._client = ClusterClient(
             servers,
             client_id=client_id,
@@ -202,7 +206,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         self._common_key = CommonKey.of(self._delivery, steps, retry_backoff_ms)
         self._buffer = Buffer(buffer_bytes)
         self._history = None if history is None else checked_path("history", history)
-        self._history_process = history_process
+        self._history_process = checked_whole("history_process", history_process, 0)
         self._recorder: Recorder | None = None
         # Closes everything. The first call of stop() makes it; the others wait for it.
         self._ending: asyncio.Task[None] | None = None
@@ -212,6 +216,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
 
         Raises UnavailableError if no node answers, and HistoryError if the history file cannot be written.
         """
+        self._client.check_unstarted(was_stopped=self._ending is not None)
         self._loop = asyncio.get_running_loop()
         await self._client.start()
         if self._history is not None:
@@ -292,6 +297,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._delivery.delivery_timeout_ms / 1000):
                     await self.flush()
+                    await self._transactions.finished()
         finally:
             self._client.refuse_calls()
             self._plain.forget()
@@ -667,7 +673,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         if not isinstance(topic, str) or not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         data = checked_value(value, self._client.routes.table.max_message_bytes)
-        if key is None and tag is None and not headers and timestamp_ms is None and not look_up_keys:
+        if key is None and tag is None and headers is None and timestamp_ms is None and look_up_keys is None:
             return Piece([data], len(data), receipt, deliver_at_ms=deliver_at_ms)
         piece = Piece(
             [data],

@@ -6,7 +6,7 @@ nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -25,8 +25,13 @@ _BLOCK_MESSAGES = 16_384
 def check_many(values: object) -> None:
     """Raise InvalidArgumentError if a program gave one message, or anything else that is no iterable, to send_many."""
     kind = type(values)  # a custom iterable may do work when iter() is called
+    if isinstance(values, Mapping):
+        raise InvalidArgumentError(
+            f"send_many() takes an iterable of messages, and of this {kind.__name__} only the keys would be sent: "
+            "give its items() as pairs of key and value, or its values()."
+        )
     is_iterable = hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
-    if not is_iterable or issubclass(kind, (bytes, bytearray, memoryview, str)):
+    if not is_iterable or issubclass(kind, (bytes, bytearray, memoryview, str, np.generic)):
         raise InvalidArgumentError(
             f"send_many() takes an iterable of messages, and this is a {kind.__name__}; for one message use send()."
         )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ledger.client.background import spawn
+from ledger.client.checked_arguments import checked_rng
 from ledger.client.checked_numbers import checked_number, checked_whole
 from ledger.client.connection.backoff import Backoff
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
@@ -59,6 +60,9 @@ class AsyncRequester(AsyncLifetime):
     request_timeout_ms  how long a node may take to answer a call of this client (default 30,000)
     retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
     rng                 randomness for the choice of the queue and for back-offs (default: a new random.Random())
+
+    The security settings `tls`, `ca`, `client_certificate`, `client_key`, `user`, `password`, `password_file`, `token`
+    and `profile` are those of every client (docs/GUIDE.md, Connecting).
     """
 
     def __init__(
@@ -85,8 +89,8 @@ class AsyncRequester(AsyncLifetime):
         validate_topic_name(reply_topic)
         self._reply_topic = reply_topic
         self._max_in_flight = checked_whole("max_in_flight", max_in_flight, 1, MAX_IN_FLIGHT)
-        self._rng = rng or random.Random()
-        self._producer: AsyncProducer = within(self._environment, AsyncProducer)(**self._settings)
+        self._rng = checked_rng(rng)
+        self._producer = self._new_producer()
         # The calls that wait, by correlation id.
         self._waiting: dict[bytes, asyncio.Future[Message]] = {}
         self._requests = 0
@@ -117,8 +121,12 @@ class AsyncRequester(AsyncLifetime):
             await self._consumer.start()
         except BaseException:
             await self._producer.stop()
+            self._producer = self._new_producer()  # for another start
             raise
         self._reading = spawn(self._read(), "replies of a requester", self._failed)
+
+    def _new_producer(self) -> AsyncProducer:
+        return within(self._environment, AsyncProducer)(**self._settings)
 
     def _failed(self, defect: InternalError) -> None:
         """Let all calls raise the defect: replies are not read any more."""

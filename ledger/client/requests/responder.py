@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ledger.client.checked_arguments import checked_callable, checked_list
-from ledger.client.checked_numbers import checked_number
+from ledger.client.checked_numbers import checked_number, checked_wait
 from ledger.client.connection.lifetime import AsyncLifetime, settings_in, within
 from ledger.client.group.claiming import GroupStart
 from ledger.client.group.push_consumer import AsyncPushConsumer, is_async
@@ -86,8 +86,8 @@ class AsyncResponder(AsyncLifetime):
         self._timeout_s = checked_number("handler_timeout_ms", handler_timeout_ms, 1) / 1000
         consumer = within(self._environment, AsyncPushConsumer)
         self._consumer: AsyncPushConsumer = consumer(*topics, listener=self._answer, **settings)
-        of_the_producer = {name: value for name, value in settings.items() if name not in _OF_THE_GROUP}
-        self._producer: AsyncProducer = within(self._environment, AsyncProducer)(**of_the_producer)
+        self._of_the_producer = {name: value for name, value in settings.items() if name not in _OF_THE_GROUP}
+        self._producer = self._new_producer()
         self._threads = None if is_async(handler) else ThreadPoolExecutor(concurrency, "ledgermq-handler")
 
     async def start(self) -> None:
@@ -97,12 +97,17 @@ class AsyncResponder(AsyncLifetime):
             await self._consumer.start()
         except BaseException:
             await self._producer.stop()
+            self._producer = self._new_producer()  # for another start
             raise
+
+    def _new_producer(self) -> AsyncProducer:
+        return within(self._environment, AsyncProducer)(**self._of_the_producer)
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Stop calling the handler, wait up to `timeout_s` seconds for running calls and their replies, and leave the
         group. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms` while no
         leader answers."""
+        timeout_s = checked_wait("timeout_s", timeout_s)
         try:
             await self._consumer.stop(timeout_s)
         finally:

@@ -20,7 +20,7 @@ from ledger.client.shared.shared_message import (
     leased_messages,
     with_value,
 )
-from ledger.errors import ClosedError
+from ledger.errors import ClosedError, LedgerError, RequestTimeoutError
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledgermq.client.shared_consumer")
@@ -62,10 +62,13 @@ class SharedReceives(Generic[Received]):
         self._is_over = False
 
     async def fill(
-        self, max_messages: int, lease_ms: int, max_wait_ms: int, finished: list[SharedMessage[Any]]
+        self, max_messages: int, lease_ms: int, max_wait_ms: int, finished: list[SharedMessage[Any]], patience_s: float
     ) -> None:
         """Ask the shards for messages, and put them into the surplus. The first shard is asked alone, and without a
-        wait; if it has none, all are asked. The messages of `finished` are acknowledged. Raises LedgerError."""
+        wait; if it has none or does not answer, all are asked. The messages of `finished` are acknowledged.
+
+        While no leader answers, the call ends with an error 1 s after `max_wait_ms`, or after `patience_s` if that is
+        longer. Acknowledgements that ride on a request go on meanwhile. Raises LedgerError."""
         links = await self._links.current()
         self.settle(finished)
         riding: dict[int, list[SharedMessage[Any]]] = defaultdict(list)
@@ -78,21 +81,19 @@ class SharedReceives(Generic[Received]):
         try:
             wait_ms = max_wait_ms if len(links) == 1 else 0
             (begun,) = self._begin([first], max_messages, lease_ms, wait_ms, riding[first.shard])
-            late_s = None if len(links) == 1 else _LATE_S
+            ask = self._asks[begun]
+            if len(links) == 1:
+                await self._first_answers([begun], max_wait_ms, patience_s)
+                return
             try:
                 # A shard without a leader holds up no other. Its request goes on, as acknowledgements ride on it.
-                await self._first_messages([begun], late_s)
+                await self._first_messages([begun], _LATE_S)
             except asyncio.CancelledError:
                 self._cancel([begun])
                 raise
-            if not self.surplus and len(links) > 1 and max_wait_ms:
+            if not self.surplus and (max_wait_ms or not ask.is_answered):
                 tasks = self._begin(links, max_messages, lease_ms, max_wait_ms)
-                try:
-                    await self._first_messages(tasks, max_wait_ms / 1000 + _LATE_S)
-                finally:
-                    self._cancel(tasks)
-                # Those that were cancelled answer soon, and may bring messages.
-                await self._first_messages(tasks, _LATE_S, all_of_them=True)
+                await self._first_answers(tasks, max_wait_ms, patience_s)
         except asyncio.CancelledError:
             for each in sent:
                 each.cancel()
@@ -212,6 +213,25 @@ class SharedReceives(Generic[Received]):
         if len(errors) == len(tasks) and not self.surplus:
             raise errors[0]
 
+    async def _first_answers(self, tasks: Sequence[asyncio.Task[None]], max_wait_ms: int, patience_s: float) -> None:
+        """Wait for the first messages, and take back the requests that have not brought any. Raises LedgerError if no
+        leader answers."""
+        asks = [self._asks[task] for task in tasks]
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            await self._first_messages(tasks, max_wait_ms / 1000 + _LATE_S)
+            if not any(ask.is_answered for ask in asks):
+                await self._first_messages(tasks, begun_s + patience_s - asyncio.get_running_loop().time())
+        except asyncio.CancelledError:
+            self._cancel(tasks)
+            raise
+        waiting = [task for task, ask in zip(tasks, asks, strict=True) if ask.is_settled and not task.done()]
+        self._cancel(waiting)
+        if waiting:  # they answer soon, and may bring messages
+            await self._first_messages(waiting, _LATE_S, all_of_them=True)
+        if not self.surplus and not self._is_over and not any(ask.is_answered for ask in asks):
+            raise _trouble(asks, asyncio.get_running_loop().time() - begun_s)
+
     async def _one(
         self,
         link: ShardLink,
@@ -228,6 +248,12 @@ class SharedReceives(Generic[Received]):
                 continue  # the topic was deleted meanwhile
             messages = leased_messages(link.shard, name, batch, asked_s, received.ends_s, check_crc=self._check_crcs)
             self.surplus.extend(messages)
+
+
+def _trouble(asks: Sequence[Ask], waited_s: float) -> LedgerError:
+    """Return why no leader has answered these requests."""
+    silent = RequestTimeoutError(f"No leader answered this receive within {waited_s:.3g} s.")
+    return next((ask.error for ask in asks if ask.error is not None), silent)
 
 
 def _error_of(task: asyncio.Task[None]) -> BaseException | None:

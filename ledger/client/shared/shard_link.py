@@ -46,6 +46,9 @@ class Ask:
         self.is_settled = False
         self.stream: ShareStream | None = None
         self.number = 0
+        self.is_answered = False
+        # Why the last attempt failed before the receive was cancelled. None: no attempt has failed.
+        self.error: LedgerError | None = None
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -110,8 +113,8 @@ class ShardLink:
     async def receive(
         self, ask: Ask, wanted: consumer_group_pb2.Receive, changes: Sequence[consumer_group_pb2.WantedChange] = ()
     ) -> ReceivedBatches:
-        """Wait for messages. `changes` ride on the request, and `ask.is_settled` says whether they are answered. Raises
-        LedgerError."""
+        """Wait for messages. `changes` ride on the request, and `ask.is_settled` says whether they are answered. If the
+        receive is cancelled and has no answer, return no messages. Raises LedgerError."""
         attempts = 0
         ask.is_settled = not changes
         loop = asyncio.get_running_loop()
@@ -135,6 +138,7 @@ class ShardLink:
                 await self._answer(stream, changed, 0.0, deadline)
                 ask.is_settled = True
             answer = await self._answer(stream, received, wanted.max_wait_ms / 1000, deadline)
+            ask.is_answered = True
             return ReceivedBatches(answer.batches, received_end_s(answer, wanted.lease_ms, asked_s, loop.time()))
 
         try:
@@ -196,6 +200,8 @@ class ShardLink:
                 continue
             except LedgerError as error:
                 failures += 1
+                if ask is not None and not ask.is_cancelled:
+                    ask.error = self._client.routes.table.with_names(error)
                 wait_s = self._client.backoff.wait_ms(failures) / 1000
                 is_over = loop.time() + wait_s >= deadline or (ask is not None and ask.is_cancelled)
                 if not error.retriable or is_over:

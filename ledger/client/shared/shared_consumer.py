@@ -29,10 +29,13 @@ from ledger.client.checked_arguments import (
     checked_callable,
     checked_client_id,
     checked_deserializer,
+    checked_flag,
     checked_list,
+    checked_rng,
+    checked_text,
     shown,
 )
-from ledger.client.checked_numbers import checked_whole
+from ledger.client.checked_numbers import checked_wait, checked_whole
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.connection.environment import cluster_of
 from ledger.client.connection.lifetime import AsyncLifetime, security_in
@@ -75,6 +78,8 @@ SharedStart = Literal["earliest", "latest"]
 # Receives of one consumer that ask brokers at the same time; more of them wait. A node reads no further request of a
 # stream that has 64 requests without an answer, and changes must not wait for receives.
 _RECEIVES_AT_ONCE = 32
+# How long a receive waits at least for a leader: an election takes less.
+_ELECTION_S = 5.0
 # How long a consumer that stops waits for the answers to its receives.
 _STOP_S = 2.0
 
@@ -113,7 +118,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                          None). If it fails, reading raises its error, and the lease of the message ends in its time
     tracing              True: `consume` makes a span of OpenTelemetry around each call of the listener, with the global
                          tracer provider; or a tracer provider (default False). Needs the extra `otel`
-    check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
+    check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng, and the security settings: as for AsyncConsumer
     """
 
     def __init__(
@@ -153,6 +158,8 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             raise InvalidArgumentError(f'order is "{order}": it must be "key" or None.')
         if where is not None and not isinstance(where, str):
             raise InvalidArgumentError(f'where is {shown(where)}: it must be a str, such as "price > 10", or None.')
+        if where is not None:
+            checked_text("where", where)
         if where is not None and not 1 <= len(where.strip()) <= MAX_FILTER_CHARACTERS:
             raise InvalidArgumentError(
                 f"A filter has 1 to {MAX_FILTER_CHARACTERS:,} characters, and this has {len(where):,}: shorten it, or "
@@ -171,7 +178,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
-            rng=rng or random.Random(),
+            rng=checked_rng(rng),
             environment=environment,
         )
         membership = Membership(
@@ -188,7 +195,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             lambda messages: self._send(messages, ACKNOWLEDGE),
             environment.new_producer_id,
             max_bytes=checked_whole("max_bytes", max_bytes, 1, MAX_RECEIVED_BYTES),
-            check_crcs=check_crcs,
+            check_crcs=checked_flag("check_crcs", check_crcs),
             deserializer=checked_deserializer(deserializer),
         )
         self._may_receive = asyncio.Semaphore(_RECEIVES_AT_ONCE)
@@ -213,6 +220,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         and does not prevent it.
 
         Raises UnknownTopicError, UnknownGroupError, GroupConflictError, PermissionDeniedError or UnavailableError."""
+        self._client.check_unstarted(was_stopped=self._ending is not None)
         await self._client.start()
         try:
             await prepare_retries(self._client, self._group)
@@ -234,6 +242,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
 
         If the caller is cancelled, for example by `asyncio.wait_for`, running calls are cancelled at once, and the
         consumer is closed all the same. The call is idempotent."""
+        timeout_s = checked_wait("timeout_s", timeout_s)
         self._client.check_loop()
         if self._ending is not None:
             await asyncio.shield(self._ending)
@@ -323,8 +332,25 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         `max_wait_ms`, and then return an empty list.
 
         `lease_ms` is how long the messages are leased (None: as the consumer's setting says). The messages of `ack` are
-        acknowledged with the same request. While no leader answers, the call ends with an error, up to
-        `request_timeout_ms` after `max_wait_ms`. Raises ClosedError after `stop_reading`, and other LedgerErrors."""
+        acknowledged with the same request.
+
+        An empty list means that a leader has answered. While no leader answers, the call raises the error of the last
+        attempt 1 s after `max_wait_ms`, but not before 5 s, so that it outlasts an election. The messages of `ack` may
+        be acknowledged all the same. If several shards have messages of `ack`, it can take up to `request_timeout_ms`.
+        Raises ClosedError after `stop_reading`, and other LedgerErrors."""
+        return await self._receive(max_messages, lease_ms, max_wait_ms, ack, patience_s=_ELECTION_S)
+
+    async def _receive(
+        self,
+        max_messages: int,
+        lease_ms: int | None = None,
+        max_wait_ms: int = 20_000,
+        ack: SharedMessages = (),
+        *,
+        patience_s: float | None = None,
+    ) -> list[SharedMessage[Received]]:
+        """Do what `receive` does, and wait at least `patience_s` for a leader that answers (None: as long as the
+        client repeats a request)."""
         lease_ms = self._lease_ms if lease_ms is None else _checked_lease(lease_ms)
         max_messages = checked_whole("max_messages", max_messages, 1, MAX_RECEIVED)
         max_wait_ms = checked_whole("max_wait_ms", max_wait_ms, 0, MAX_WAIT_MS)
@@ -344,7 +370,9 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
             self._check_reading()
             if not self._receives.surplus:
                 waited_ms = round((asyncio.get_running_loop().time() - begun_s) * 1000)
-                await self._receives.fill(max_messages, lease_ms, max(0, max_wait_ms - waited_ms), finished)
+                wait_ms = max(0, max_wait_ms - waited_ms)
+                most_s = (wait_ms + self._client.request_timeout_ms) / 1000 if patience_s is None else patience_s
+                await self._receives.fill(max_messages, lease_ms, wait_ms, finished, most_s)
             elif finished:
                 await self._send(finished, ACKNOWLEDGE)
             return self._receives.taken(max_messages)
@@ -388,7 +416,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
         while not self._ahead and self._reads_on():
             finished, self._finished = self._finished, []
             try:
-                messages = await self.receive(self._prefetch, ack=finished)
+                messages = await self._receive(self._prefetch, ack=finished)
             except BaseException as error:
                 # Some of them may be acknowledged. The next call, or `stop`, acknowledges all of them.
                 self._finished = [*finished, *self._finished]
@@ -448,7 +476,7 @@ class AsyncSharedConsumer(AsyncLifetime, Generic[Received]):
                 await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
                 continue
             try:
-                messages = await self.receive(concurrency - len(calls))
+                messages = await self._receive(concurrency - len(calls))
             except ClosedError:
                 if self._reads_on():
                     raise

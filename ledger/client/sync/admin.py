@@ -326,7 +326,8 @@ class Admin(Lifetime):
         self._thread.run(self._client.grant(user, action, resource, deny=deny))
 
     def revoke(self, user: str, action: str, resource: str, *, deny: bool = False) -> bool:
-        """Remove a rule, and return True if it existed. Raises UnknownUserError or InvalidArgumentError."""
+        """Remove the rule that a `grant` with the same `user`, `action`, `resource` and `deny` has added. Return True
+        if it existed. Raises UnknownUserError or InvalidArgumentError."""
         return self._thread.run(self._client.revoke(user, action, resource, deny=deny))
 
     def list_rules(self, user: str | None = None) -> list[Rule]:
@@ -517,7 +518,7 @@ class Admin(Lifetime):
         self._thread.run(self._client.rebalance(stop=stop))
 
     def pause_placement(self, *, resume: bool = False) -> None:
-        """Pause all moves of replicas before their next step, or go on with them."""
+        """Pause all moves of replicas before their next step. `resume` = True: go on with them."""
         self._thread.run(self._client.pause_placement(resume=resume))
 
     def drain_node(

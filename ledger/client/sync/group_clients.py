@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Generic
 
 from ledger.client.admin.offsets import QueueTimes
-from ledger.client.checked_arguments import checked_offset, checked_place, shown
+from ledger.client.checked_arguments import checked_flag, checked_offset, checked_place
+from ledger.client.checked_numbers import checked_wait
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
-from ledger.client.group.group_batch import GroupBatch
+from ledger.client.group.group_batch import GroupBatch, check_messages
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.group.push_consumer import AsyncPushConsumer, Listener, OnError
 from ledger.client.group.rebalance_callbacks import RebalanceCallback, checked_rebalance_callback
@@ -25,7 +26,7 @@ from ledger.client.records import Message, Received, TopicQueue
 from ledger.client.sync.loop_thread import CLEAN_UP_S, in_thread, made, started, stopped
 from ledger.client.sync.read_ahead import first_ahead, split_ahead
 from ledger.client.tracing import TracerSource
-from ledger.errors import ClosedError, InvalidArgumentError
+from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 100
 # How often finished messages are passed to the other thread. Doing it for each single message would be slow.
@@ -76,6 +77,7 @@ class GroupConsumer(Lifetime, Generic[Received]):
         token: str | None = None,
         profile: str | None = None,
     ) -> None:
+        self._auto = checked_flag("auto_acknowledge", auto_acknowledge)
         settings = settings_in(locals(), without=["auto_acknowledge"])
         settings |= {name: in_thread(checked_rebalance_callback(name, settings[name])) for name in _CALLBACKS}
         self._client: AsyncGroupConsumer[Received] = AsyncGroupConsumer(*topics, auto_acknowledge=False, **settings)
@@ -86,7 +88,6 @@ class GroupConsumer(Lifetime, Generic[Received]):
         # Set when a message was finished.
         self._progress = threading.Event()
         self._thread = started(self._client, "ledgermq-group-consumer")
-        self._auto = auto_acknowledge
         # What was read and not handed out, as in `Consumer`.
         self._ahead: deque[Message[Received]] = deque()
         self._batches_ahead: list[GroupBatch] = []
@@ -158,12 +159,7 @@ class GroupConsumer(Lifetime, Generic[Received]):
         """Mark `messages` or batches as consumed. If `auto_acknowledge` is False, the program must call finish() for
         each message or batch that it has consumed. Raises InvalidArgumentError, and then marks none of them, if one of
         them is something else."""
-        for message in messages:
-            if not isinstance(message, Message | GroupBatch):
-                raise InvalidArgumentError(
-                    f"messages has {shown(message)}, which is no message and no batch of this consumer: give each "
-                    "message by itself, as in finish(first, second)."
-                )
+        check_messages(messages)
         self._done += messages
         self._tell()
         self._progress.set()
@@ -288,6 +284,7 @@ class GroupConsumer(Lifetime, Generic[Received]):
         limit the last acknowledgement, which takes up to `request_timeout_ms` while no leader answers. The call is
         idempotent.
         """
+        timeout_s = None if timeout_s is None else checked_wait("timeout_s", timeout_s)
         self.stop_reading()
         self._wait_for_reader(timeout_s)
         try:
@@ -460,7 +457,7 @@ class PushConsumer(Lifetime, Generic[Received]):
 
         The listener must not call close(), because close() waits for the listener.
         """
-        stopped(self._client.stop(timeout_s), self._thread)
+        stopped(self._client.stop(checked_wait("timeout_s", timeout_s)), self._thread)
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Do the same as `close`, under the name that the asyncio clients use."""

@@ -6,6 +6,7 @@ import random
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from ledger.client.checked_numbers import checked_wait
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.group.claiming import GroupStart
 from ledger.client.producer.arguments import GivenHeaders
@@ -135,7 +136,7 @@ class Responder(Lifetime):
         group. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms` while no
         leader answers. The call is idempotent. The handler must not call close(), because close() waits for the
         handler."""
-        stopped(self._client.stop(timeout_s), self._thread)
+        stopped(self._client.stop(checked_wait("timeout_s", timeout_s)), self._thread)
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Do the same as `close`, under the name that the asyncio clients use."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, Literal
 
+from ledger.client.checked_numbers import checked_wait
 from ledger.client.connection.lifetime import Lifetime, settings_in
 from ledger.client.records import Received
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer, SharedListener, SharedMessages, SharedStart
@@ -67,7 +68,7 @@ class SharedConsumer(Lifetime, Generic[Received]):
         ack: SharedMessages = (),
     ) -> list[SharedMessage[Received]]:
         """Lease up to `max_messages` messages, and return them, as AsyncSharedConsumer.receive does. While no leader
-        answers, the call ends with an error, up to `request_timeout_ms` after `max_wait_ms`."""
+        answers, the call raises an error 1 s after `max_wait_ms`, but not before 5 s."""
         return self._thread.run(self._client.receive(max_messages, lease_ms=lease_ms, max_wait_ms=max_wait_ms, ack=ack))
 
     def ack(self, messages: SharedMessages) -> int:
@@ -130,7 +131,7 @@ class SharedConsumer(Lifetime, Generic[Received]):
         `consume`. The call is idempotent. A listener must not call close(), because close() waits for it: it can call
         `stop_reading`. `timeout_s` does not limit the last acknowledgement, which takes up to `request_timeout_ms`
         while no leader answers."""
-        stopped(self._client.stop(timeout_s), self._thread)
+        stopped(self._client.stop(checked_wait("timeout_s", timeout_s)), self._thread)
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Do the same as `close`, under the name that the asyncio clients use."""

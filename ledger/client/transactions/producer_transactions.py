@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Generic
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic
 
 from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.producer.outgoing import OutgoingMessage
@@ -42,6 +42,8 @@ class ProducerTransactions(Generic[Sent]):
         # By producer group: the request for its topics.
         self._prepared: dict[str, asyncio.Task[None]] = {}
         self._checks: dict[str, GroupChecks] = {}
+        # Rollbacks for which no program waits. A dict, because a set has no order.
+        self._finishing: dict[asyncio.Task[None], None] = {}
 
     def check(self, group: str, checker: TransactionChecker) -> None:
         """Answer the checks of this group with `checker` from now on."""
@@ -80,8 +82,22 @@ class ProducerTransactions(Generic[Sent]):
         """End a transaction. Raises LedgerError."""
         return await self._ends.end(transaction, halves, commit=commit)
 
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` go on in the background."""
+        task = asyncio.get_running_loop().create_task(work, name="rollback of a cancelled transaction")
+        self._finishing[task] = None
+        task.add_done_callback(self._finishing.pop)
+
+    async def finished(self) -> None:
+        """Wait for the work in the background."""
+        while self._finishing:
+            await asyncio.wait(list(self._finishing))
+
     async def stop(self) -> None:
-        """Answer no more checks."""
+        """Answer no more checks, and give up the work in the background."""
+        for task in self._finishing:
+            task.cancel()
+        await asyncio.gather(*self._finishing, return_exceptions=True)
         checks, self._checks = self._checks, {}
         for each in checks.values():
             await each.stop()

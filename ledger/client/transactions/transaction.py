@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from enum import Enum
 from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ledger.client.producer.arguments import GivenHeaders
 from ledger.client.producer.outgoing import OutgoingMessage
@@ -44,12 +44,17 @@ class TransactionPort(Protocol[Sent_contra]):
     async def end(self, transaction: TransactionId, halves: list[PlacedHalf], *, commit: bool) -> EndPlace | None:
         """End the transaction. Raises LedgerError."""
 
+    def finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let `work` go on in the background. The end of the producer waits for it."""
+
 
 class AsyncTransaction(Generic[Sent]):
     """A transaction: consumers get all its messages or none. Made by `AsyncProducer.transaction`.
 
     Within `async with`, the transaction is committed at the end of the block, and rolled back if the block raises. A
-    program can also call `commit` or `rollback` itself; then the end of the block does nothing.
+    program can also call `commit` or `rollback` itself; then the end of the block does nothing. If the block is
+    cancelled, for example by `asyncio.timeout`, the block ends at once, and the producer rolls the transaction back in
+    the background.
     """
 
     def __init__(self, port: TransactionPort[Sent], topic: str, group: str) -> None:
@@ -92,7 +97,15 @@ class AsyncTransaction(Generic[Sent]):
             return
         if error is None:
             await self.commit()
-            return
+        elif isinstance(error, asyncio.CancelledError):
+            # The rollback waits for the sends that are not complete, and a cancelled caller has no time for that.
+            self._state = TransactionState.IN_DOUBT
+            self._port.finish(self._roll_back())
+        else:
+            await self._roll_back()
+
+    async def _roll_back(self) -> None:
+        """Roll the transaction back at the end of a block, or log why that failed."""
         try:
             await self.rollback()
         except LedgerError as failure:  # the error of the block matters more

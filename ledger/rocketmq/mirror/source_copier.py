@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ledger.client.producer.arguments import stored_tag
 from ledger.client.producer.buffer import Buffer
 from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import (
@@ -198,7 +199,7 @@ class SourceCopier:
             self._target,
             copy.value,
             key=copy.key,
-            tag=copy.tag,
+            tag=stored_tag(copy.tag),
             headers=copy.headers,
             timestamp_ms=copy.timestamp_ms,
             deliver_at=None if copy.deliver_at_ms is None else moment(copy.deliver_at_ms),

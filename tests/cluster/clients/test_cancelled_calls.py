@@ -6,6 +6,7 @@ A cancellation of something that the program awaits is an error like any other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,9 +24,16 @@ from ledger.client.shared.shard_link import ShardLink
 from ledger.client.shared.shared_message import MessageLease
 from ledger.client.transactions import producer_transactions
 from ledger.client.transactions.checks import GroupChecks
-from ledger.errors import ClosedError, LedgerError, NoLeaderError
+from ledger.errors import ClosedError, LedgerError, NoLeaderError, UnknownGroupError
 from ledger.v1 import consumer_group_pb2, consumer_group_pb2_grpc, transaction_pb2_grpc
-from ledgermq import AsyncAdmin, AsyncProducer, AsyncPushConsumer, AsyncRequester, Message
+from ledgermq import (
+    AsyncAdmin,
+    AsyncGroupConsumer,
+    AsyncProducer,
+    AsyncPushConsumer,
+    AsyncRequester,
+    Message,
+)
 from tests.cluster.waiter import until
 
 pytestmark = pytest.mark.real
@@ -130,7 +138,7 @@ def receive_of_two_shards(*, acknowledge: Any, ask: Any) -> Coroutine[Any, Any, 
     )
     receives._one = ask
     of_shards = [SimpleNamespace(lease=MessageLease(shard, 1, 0, 0, 1, 0)) for shard in (0, 1)]
-    receiving: Coroutine[Any, Any, None] = receives.fill(1, 30_000, 20_000, of_shards)
+    receiving: Coroutine[Any, Any, None] = receives.fill(1, 30_000, 20_000, of_shards, 0)
     return receiving
 
 
@@ -306,3 +314,44 @@ async def test_a_stop_of_an_embedded_node_that_is_cancelled_frees_its_directory(
     await first.stop()
     async with EmbeddedNode(tmp_path, flush="async"):
         pass
+
+
+async def test_a_producer_that_stops_rolls_cancelled_transactions_back_first(node: EmbeddedNode) -> None:
+    async def working(producer: AsyncProducer[Any], sent: asyncio.Event) -> None:
+        async with producer.transaction("topic", group="group") as transaction:
+            await transaction.send(b"x")
+            sent.set()
+            await asyncio.sleep(60)
+
+    async with AsyncAdmin(node.bootstrap) as admin:
+        async with AsyncProducer(node.bootstrap) as producer:
+            for _ in range(3):
+                sent = asyncio.Event()
+                task = asyncio.create_task(working(producer, sent))
+                await sent.wait()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        assert await admin.transactions() == []
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.02, 0.05])
+async def test_a_start_that_is_cancelled_leaves_no_member(node: EmbeddedNode, after_s: float) -> None:
+    def plain(**settings: Any) -> AsyncGroupConsumer[bytes]:
+        return AsyncGroupConsumer("topic", group="group", bootstrap_servers=node.bootstrap, **settings)
+
+    async with AsyncAdmin(node.bootstrap) as admin:
+        for consumer in (plain(), plain(max_attempts=1), a_push_consumer(node)):
+            starting = asyncio.ensure_future(consumer.start())
+            await asyncio.sleep(after_s)
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            if not starting.cancelled():
+                await consumer.stop()
+        with contextlib.suppress(UnknownGroupError):
+            assert (await admin.describe_consumer_group("group")).members == ()
+
+
+def a_push_consumer(node: EmbeddedNode) -> AsyncPushConsumer[bytes]:
+    async def listener(_: Message) -> None: ...
+
+    return AsyncPushConsumer("topic", group="group", listener=listener, bootstrap_servers=node.bootstrap)

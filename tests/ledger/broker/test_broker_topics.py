@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.topics.topic_commands import alter_topic, create_topic
 from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.broker.topics.topics import Topics
-from ledger.errors import BusyError, TopicExistsError
+from ledger.errors import BusyError, InvalidArgumentError, TopicExistsError
 from ledger.state import Projected
 from ledger.state.commands import Command
 from tests.ledger.broker.test_broker_topic_opening import Elsewhere, Shard, cluster, spawn
@@ -48,3 +50,15 @@ async def test_a_topic_exists_only_when_its_creation_is_committed() -> None:
     assert (await first).name == "t"
     with pytest.raises(TopicExistsError):
         await topics.create("t", 1)
+
+
+async def test_more_queues_than_the_cluster_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.state.projected.MAX_ALL_QUEUES", 3)
+    leader = SlowLeader()
+    leader.commit.set()
+    await create_topic(cast(BrokerReplica, leader), "t", 2)
+    with pytest.raises(InvalidArgumentError, match="have 2 queues, and 2 more would be over the limit of 3"):
+        await alter_topic(cast(BrokerReplica, leader), "t", 4)
+    with pytest.raises(InvalidArgumentError, match="have 2 queues, and 2 more would be over the limit of 3"):
+        await create_topic(cast(BrokerReplica, leader), "u", 2)
+    assert (await alter_topic(cast(BrokerReplica, leader), "t", 3)).queues == 3

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
+from ledger.client.consumer.tags import wanted_tags
 from ledger.client.producer.arguments import (
     check_extras,
     check_settings,
@@ -15,6 +18,7 @@ from ledger.client.producer.arguments import (
     checked_tag,
     checked_timestamp,
     checked_value,
+    stored_tag,
 )
 from ledger.errors import HeadersTooLargeError, InvalidArgumentError, MessageTooLargeError, TooManyHeadersError
 
@@ -52,7 +56,7 @@ def test_a_wrong_key(key: str) -> None:
         checked_key(key)
 
 
-@pytest.mark.parametrize("queue", [-1, "1", 1.0, np.int64(-1)])
+@pytest.mark.parametrize("queue", [-1, "1", 1.0, np.int64(-1), True, False, int])
 def test_a_wrong_queue(queue: object) -> None:
     with pytest.raises(InvalidArgumentError, match="queue must be a number from 0"):
         checked_queue(queue)
@@ -65,13 +69,37 @@ def test_a_wrong_tag(tag: str) -> None:
         checked_tag(tag)
 
 
-@pytest.mark.parametrize("headers", [["ab"], 5, [1], [("a",)], [("a", 1)], {b"a": b"b"}, [("\ud800", b"")]])
+@pytest.mark.parametrize("tag", ["a||b", "||", "*", " paid", "paid ", "\n"])
+def test_a_tag_that_no_tag_expression_can_select(tag: str) -> None:
+    with suppress(InvalidArgumentError):
+        assert tag not in (wanted_tags(f"{tag} || other") or ())
+    with pytest.raises(InvalidArgumentError) as refused:
+        checked_tag(tag)
+    assert str(refused.value).startswith(f"A message's tag cannot be {tag!r}, because no consumer could ask for it")
+
+
+@pytest.mark.parametrize("tag", ["a||b", "*", " paid"])
+def test_a_tag_of_a_stored_message_is_sent_on(tag: str) -> None:
+    """Clients of RocketMQ, and older versions, could send it: a mirror and a redrive of dead letters copy it."""
+    assert checked_tag(stored_tag(tag)) == tag
+    assert stored_tag(None) is None
+
+
+@pytest.mark.parametrize("tag", ["a|b", "a * b", "paid today", "a\0b"])
+def test_a_tag_that_a_tag_expression_can_select(tag: str) -> None:
+    assert wanted_tags(f"{tag} || other") == frozenset((tag, "other"))
+    assert checked_tag(tag) == tag
+
+
+@pytest.mark.parametrize(
+    "headers", [["ab"], 5, "", b"", False, [1], [("a",)], [("a", 1)], {b"a": b"b"}, [("\ud800", b"")]]
+)
 def test_wrong_headers(headers: list[tuple[str, bytes]]) -> None:
     with pytest.raises(InvalidArgumentError, match="header"):
         checked_headers(headers)
 
 
-@pytest.mark.parametrize("timestamp", [-1, 1 << 62, 1.5])
+@pytest.mark.parametrize("timestamp", [-1, 1 << 62, 1.5, True, False, int])
 def test_a_wrong_timestamp(timestamp: int) -> None:
     with pytest.raises(InvalidArgumentError, match="timestamp_ms"):
         checked_timestamp(timestamp)

@@ -26,7 +26,7 @@ from ledgermq.errors import InvalidArgumentError
 def test_whole_numbers() -> None:
     assert [checked_whole("n", value, 1, 3) for value in (1, np.int64(2), 3)] == [1, 2, 3]
     assert type(checked_whole("n", np.int64(2), 1)) is int
-    for wrong in (0, 4, 2.0, "2", None, True, math.nan):
+    for wrong in (0, 4, 2.0, "2", None, True, math.nan, int):
         with pytest.raises(InvalidArgumentError) as refused:
             checked_whole("n", wrong, 1, 3)
         assert str(refused.value) == f"n is {wrong!r}: it must be a whole number from 1 to 3."
@@ -34,7 +34,7 @@ def test_whole_numbers() -> None:
 
 def test_numbers_with_a_fraction() -> None:
     assert [checked_number("n", value, 0, 3) for value in (0, 2.5, np.float32(1.5), np.int8(3))] == [0, 2.5, 1.5, 3]
-    for wrong in (-0.1, 3.1, "2", None, True, math.nan, math.inf):
+    for wrong in (-0.1, 3.1, "2", None, True, math.nan, math.inf, int):
         with pytest.raises(InvalidArgumentError, match=r"^n is .*: it must be a number from 0 to 3\.$"):
             checked_number("n", wrong, 0, 3)
     with pytest.raises(InvalidArgumentError, match=r"^n is -1: it must be a number, at least 0\.$"):

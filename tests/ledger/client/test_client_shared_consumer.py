@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ledger.client.shared.shard_link import Ask, ReceivedBatches
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.route_table import RouteTable
+from ledger.client.shared.shard_link import Ask, ReceivedBatches, ShardLink
 from ledger.client.shared.shared_consumer import AsyncSharedConsumer
 from ledger.client.shared.shared_message import (
     ACKNOWLEDGE,
@@ -22,7 +25,15 @@ from ledger.client.shared.shared_message import (
     SharedMessage,
     changes_of,
 )
-from ledger.errors import ClosedError, InternalError, InvalidArgumentError, UnavailableError
+from ledger.errors import (
+    ClosedError,
+    InternalError,
+    InvalidArgumentError,
+    NoLeaderError,
+    RequestTimeoutError,
+    UnavailableError,
+)
+from ledger.v1.consumer_group_pb2 import ShareOpening
 
 
 def message(offset: int, value: bytes = b"1") -> SharedMessage[bytes]:
@@ -41,7 +52,7 @@ class Consumer(AsyncSharedConsumer[Any]):
         self.receives = list(receives)
         self.acknowledged: list[list[int]] = []
 
-    async def receive(self, max_messages: int = 32, *, ack: Any = (), **_: Any) -> list[SharedMessage[Any]]:
+    async def _receive(self, *_: Any, ack: Any = (), **__: Any) -> list[SharedMessage[Any]]:
         self.acknowledged.append([each.offset for each in ack])
         self._keeper.drop(ack)
         result = self.receives.pop(0)
@@ -79,11 +90,11 @@ async def test_what_an_iteration_has_finished_is_acknowledged_when_the_consumer_
     consumer = Consumer([message(1)])
     await anext(consumer)
 
-    async def ending(max_messages: int = 32, **_: Any) -> list[SharedMessage[Any]]:
+    async def ending(*_: Any, **__: Any) -> list[SharedMessage[Any]]:
         consumer.stop_reading()
         raise ClosedError("told to stop")
 
-    consumer.receive = ending  # type: ignore[method-assign]
+    consumer._receive = ending  # type: ignore[method-assign]
     with pytest.raises(StopAsyncIteration):
         await anext(consumer)
     assert [each.offset for each in consumer._finished] == [1]
@@ -161,9 +172,9 @@ class Started(Consumer):
         self.given_back: list[int] = []
         self._told = asyncio.Event()
 
-    async def receive(self, max_messages: int = 32, **settings: Any) -> list[SharedMessage[Any]]:
+    async def _receive(self, *given: Any, **settings: Any) -> list[SharedMessage[Any]]:
         if self.receives:
-            return await super().receive(max_messages, **settings)
+            return await super()._receive(*given, **settings)
         await self._told.wait()
         return list(self.late)
 
@@ -375,6 +386,7 @@ class Link:
             if self.fails.is_set():
                 raise UnavailableError("no leader")
             await asyncio.sleep(0)
+        ask.is_answered = True
         return ReceivedBatches()
 
 
@@ -445,7 +457,7 @@ async def test_a_message_that_the_program_acknowledges_once_more_is_not_acknowle
         await consumer.receive(max_wait_ms=0, ack=[message(1)])
 
     async def answer(ask: Ask, *_: object) -> ReceivedBatches:
-        ask.is_settled = True
+        ask.is_settled = ask.is_answered = True
         return ReceivedBatches()
 
     link.receive = answer  # type: ignore[method-assign, assignment]
@@ -465,3 +477,89 @@ async def test_a_limited_number_of_messages_without_an_answer_is_kept(monkeypatc
     assert [each.offset for each in consumer._receives.unanswered] == [2, 3]
     await consumer.stop()
     assert sorted(changes.made) == [(ACKNOWLEDGE, 2), (ACKNOWLEDGE, 3)]
+
+
+def without_leaders(monkeypatch: pytest.MonkeyPatch, shards: int, *others: Link) -> AsyncSharedConsumer[Any]:
+    """Return a member whose shards have no leaders. It repeats requests for 30 s. A receive waits only a little longer
+    than its program says."""
+    for name in ("receives._LATE_S", "shared_consumer._ELECTION_S"):
+        monkeypatch.setattr(f"ledger.client.shared.{name}", 0.02)
+    links: list[Any] = []
+    consumer, _ = member(*links)
+    client: Any = consumer._client
+    client.routes = SimpleNamespace(table=RouteTable(("n1:1",)), refresh_soon=lambda: None, note=lambda *_: None)
+    client.link.backoff = Backoff(1, 1, random.Random(1))
+    links += [ShardLink(consumer._client, shard, lambda _: ShareOpening()) for shard in range(shards)]
+
+    async def current() -> list[Any]:
+        return [*links, *others]
+
+    consumer._links.current = current  # type: ignore[method-assign]
+    return consumer
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("max_wait_ms", [0, 30])
+async def test_a_receive_ends_with_an_error_soon_after_its_wait_if_no_leader_answers(
+    shards: int, max_wait_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = without_leaders(monkeypatch, shards)
+    async with asyncio.timeout(10):
+        with pytest.raises(NoLeaderError, match="No node is known to lead shard"):
+            await consumer.receive(max_wait_ms=max_wait_ms)
+    await consumer._receives.close()
+
+
+async def test_a_receive_outlasts_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = without_leaders(monkeypatch, 1)
+    monkeypatch.setattr("ledger.client.shared.shared_consumer._ELECTION_S", 600)
+    receiving = asyncio.create_task(consumer.receive(max_wait_ms=0))
+    await asyncio.sleep(0.2)
+    assert not receiving.done()
+    receiving.cancel()
+    await asyncio.gather(receiving, return_exceptions=True)
+
+
+async def test_a_shard_that_has_no_messages_makes_a_receive_end_without_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = without_leaders(monkeypatch, 1, Link(7))
+    for _ in range(2):  # each shard is the first once
+        assert await consumer.receive(max_wait_ms=0) == []
+
+
+async def test_a_leader_that_is_silent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = without_leaders(monkeypatch, 0, Link(hangs=True))
+    with pytest.raises(RequestTimeoutError, match="No leader answered this receive within"):
+        await consumer.receive(max_wait_ms=0)
+    await consumer._receives.close()
+
+
+async def test_an_acknowledgement_goes_on_after_the_receive_that_carried_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Link()
+    consumer = without_leaders(monkeypatch, 0, link)
+    held = message(1)
+
+    async def receive(ask: Ask, wanted: object, changes: Sequence[Any] = ()) -> ReceivedBatches:
+        await link.fails.wait()
+        ask.is_settled = not ask.is_cancelled
+        return ReceivedBatches()
+
+    link.receive = receive  # type: ignore[method-assign]
+    with pytest.raises(RequestTimeoutError):
+        await consumer.receive(max_wait_ms=0, ack=held)
+    link.fails.set()
+    await consumer._receives.wait_ended(10)
+    assert not consumer._receives.unanswered
+
+
+async def test_an_iteration_waits_for_a_leader_as_long_as_requests_are_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = without_leaders(monkeypatch, 1)
+    reading = asyncio.create_task(anext(consumer))
+    await asyncio.sleep(0.2)
+    assert not reading.done()
+    await consumer.stop()
+    with pytest.raises(StopAsyncIteration):
+        await reading

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 from ledger.client.admin.offsets import offsets_for_times
 from ledger.client.checked_arguments import checked_callable, checked_client_id, checked_hook, checked_pairs
 from ledger.client.connection.channels import parse_addresses
+from ledger.client.connection.route_table import RouteTable
 from ledger.client.consumer.consumer import checked_start
 from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.producer.arguments import checked_timestamp
@@ -34,6 +36,9 @@ from ledgermq import (
     GroupConsumer,
     OutgoingMessage,
     PushConsumer,
+    Responder,
+    SharedConsumer,
+    stop_on_signal,
 )
 
 NOWHERE = "127.0.0.1:1"
@@ -93,6 +98,23 @@ SETTINGS: list[tuple[tuple[str, ...], str, Any, str]] = [
         (("group", "push", "sync group", "sync push"), name, 5, f"{name} is 5: give a function of a list of queues.")
         for name in ("on_assigned", "on_revoked", "on_lost")
     ),
+    *((tuple(CLIENTS), "rng", wrong, f"rng is {wrong!r}: give a random.Random") for wrong in (5, 0, "")),
+    *(
+        (
+            ("consumer", "group", "push", "shared", "sync group"),
+            "check_crcs",
+            wrong,
+            f"check_crcs is {wrong!r}: it must",
+        )
+        for wrong in (5, "no", None)
+    ),
+    (("group", "sync group"), "auto_acknowledge", "no", "auto_acknowledge is 'no': it must be True or False."),
+    (("push", "sync push"), "orderly", 1, "orderly is 1: it must be True or False."),
+    *((("producer",), "history_process", wrong, "history_process is ") for wrong in (-1, 1.5, "0", True, None)),
+    (READERS, "tags", "\ud800", r"tags is '\ud800', which cannot be encoded as UTF-8."),
+    (("group", "push"), "room", "\ud800", r"The machine room cannot be encoded as UTF-8; it is '\ud800'."),
+    (("shared",), "where", "\ud800", r"where is '\ud800', which cannot be encoded as UTF-8."),
+    (tuple(CLIENTS), "ca", "\ud800", r"`ca` is '\ud800': give the path"),
     (("push",), "listener", None, "listener is None: give a function that is called with each message."),
     (("push",), "on_error", 5, "on_error is 5: give a function of an error"),
     (("responder",), "handler", 5, "handler is 5: give a function that is called with each request."),
@@ -264,6 +286,7 @@ def a_producer(**settings: Any) -> AsyncProducer[Any]:
     producer: AsyncProducer[Any] = AsyncProducer(NOWHERE, **settings)
     producer._client.started = True
     producer._queue_selection = SimpleNamespace(knows={}.__contains__)  # type: ignore[assignment]
+    producer._client.routes = SimpleNamespace(table=RouteTable((NOWHERE,)))  # type: ignore[assignment]
     producer._plain = SimpleNamespace(join=lambda *message: False)  # type: ignore[assignment]
     producer._loop = asyncio.get_running_loop()
     return producer
@@ -287,10 +310,82 @@ async def test_one_message_is_not_many(settings: dict[str, Any], wrong: Any) -> 
     assert str(refused.value).startswith(f"send_many() takes an iterable of messages, and this is a {name};")
 
 
+@pytest.mark.parametrize("wrong", [{b"key": b"value"}, {}])
+async def test_a_mapping_is_no_list_of_messages(wrong: Any) -> None:
+    """Only its keys would be sent, as values."""
+    with pytest.raises(InvalidArgumentError, match=r"of this dict only the keys would be sent: give its items\(\)"):
+        await a_producer().send_many("f", wrong)
+
+
+@pytest.mark.parametrize("wrong", [np.int64(1), np.float64(1.5)])
+async def test_a_number_of_numpy_is_no_list_of_messages(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^send_many\(\) takes an iterable of messages, and this is a "):
+        await a_producer().send_many("f", wrong)
+
+
+@pytest.mark.parametrize("wrong", [False, "", b"", 0])
+async def test_an_empty_value_of_a_wrong_type_is_wrong_too(wrong: Any) -> None:
+    for name in ("headers", "look_up_keys"):
+        with pytest.raises(InvalidArgumentError, match=name):
+            a_producer().send_nowait("f", b"x", key="k", **{name: wrong})
+
+
 @pytest.mark.parametrize("wrong", [None, 5, "t1_handle"])
 async def test_handles_are_a_list(wrong: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^handles is .*: give a list of handles"):
         await a_producer().cancel_many(wrong)
+
+
+# -- messages of groups
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "x", [Message(*range(10))]])
+async def test_only_messages_are_finished_and_moved(wrong: Any) -> None:
+    member = a_member()
+    for call in (member.finish, member.holds):
+        with pytest.raises(InvalidArgumentError, match=r"^messages has .*: give each message by itself"):
+            call(wrong)
+    with pytest.raises(InvalidArgumentError, match=r"^messages (is|has) "):
+        member.finish_held([wrong])
+    for moved in (member.reconsume_later, member.give_up):
+        with pytest.raises(InvalidArgumentError, match=r"^message is .*: give one message that this consumer received"):
+            await moved(wrong)
+
+
+@pytest.mark.parametrize("client", ["group", "push", "shared", "responder"])
+@pytest.mark.parametrize("wrong", ["5", -1, float("nan"), True, [5]])
+async def test_a_wrong_time_limit_stops_nothing(client: str, wrong: Any) -> None:
+    made = CLIENTS[client](bootstrap_servers=NOWHERE)
+    for stop in (made.stop, made.close, made.aclose):
+        with pytest.raises(InvalidArgumentError, match=r"^timeout_s is .*: it must be a number, at least 0\.$"):
+            await stop(timeout_s=wrong)
+
+
+@pytest.mark.parametrize("client", [GroupConsumer, PushConsumer, SharedConsumer, Responder])
+def test_a_wrong_time_limit_closes_no_synchronous_client(client: Any) -> None:
+    made = client.__new__(client)
+    made._client = SimpleNamespace(stop=None)
+    with pytest.raises(InvalidArgumentError, match=r"^timeout_s is 'soon': it must be a number, at least 0\.$"):
+        made.close(timeout_s="soon")
+
+
+def test_only_consumers_are_stopped_by_signals() -> None:
+    wrong: Any = 5
+    text = r"^consumers has 5, which has no stop_reading\(\)"
+    with pytest.raises(InvalidArgumentError, match=text), stop_on_signal(wrong):
+        pass
+
+
+def test_a_wrong_signal_leaves_no_handler() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    wrong: Any = [signal.SIGTERM, 999]
+    with pytest.raises(ValueError, match="signal number"), stop_on_signal(a_reader_that_stops(), signals=wrong):
+        pass
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def a_reader_that_stops() -> Any:
+    return SimpleNamespace(stop_reading=lambda: None)
 
 
 # -- messages of shared groups

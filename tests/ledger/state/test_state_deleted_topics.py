@@ -11,6 +11,9 @@ from ledger.errors import ConsumerFencedError, TopicExistsError, UnknownTopicErr
 from ledger.state import Accept, CommandResult, CommittedBatch, DeletedTopic, Projected, SequenceGap, State, Topic
 from ledger.state.consumer_group_table import TopicQueueId
 from ledger.state.consumption import ProgressResult
+from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
+from ledger.state.progress_table import ConsumedQueue, ProgressTable, QueueProgress
+from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import TopicTable
 from ledger.v1 import command_pb2
 
@@ -248,3 +251,72 @@ def test_two_topics_of_one_name_may_be_deleted_in_any_order() -> None:
         assert table.named("t") == left, "as in a table that is read from a snapshot"
         table.delete(last)
         assert table.named("t") is None
+
+
+class Seen(int):
+    """The id of a topic, which counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Seen.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = int.__hash__
+
+
+def test_a_deletion_does_not_look_at_the_producers_and_groups_of_other_topics() -> None:
+    producers, progress = Producers(ProducerLimits()), ProgressTable()
+    for number in range(1_000):
+        producers.add(ProducerQueue(number, Seen(1), 0), 0, BatchRecord(0, 1, 0, 1))
+        progress.claim(ConsumedQueue(f"group-{number}", Seen(1), 0), 1, 0)
+    producers.add(ProducerQueue(7, Seen(2), 0), 0, BatchRecord(0, 1, 0, 1))
+    progress.claim(ConsumedQueue("group-7", Seen(2), 0), 1, 0)
+    Seen.compared = 0
+    producers.forget_topic(2)
+    progress.forget_topic(2)
+    assert (len(producers), len(progress)) == (1_000, 1_000)
+    assert Seen.compared < 20
+
+
+def test_what_is_kept_by_topic_follows_producers_that_expire_or_are_forgotten() -> None:
+    limits = ProducerLimits(expiry_ms=100, most=3)
+    producers = Producers(limits, [(ProducerQueue(1, 1, 0), Sequence(0, last_append_time_ms=1))])
+    for number in range(2, 8):
+        producers.add(ProducerQueue(number, number % 2, 0), 0, BatchRecord(0, 1, 0, number))
+    producers.forget(ProducerQueue(6, 0, 0))
+    producers.forget(ProducerQueue(1, 1, 0))
+    assert [key.producer_id for key, _ in producers] == [5, 7]
+    producers.forget_topic(0)
+    assert [key.producer_id for key, _ in producers] == [5, 7]
+    producers.expire(1_000)
+    producers.add(ProducerQueue(9, 1, 0), 0, BatchRecord(0, 1, 0, 1_000))
+    producers.forget_topic(1)
+    assert len(producers) == 0
+
+
+def test_what_is_kept_by_topic_follows_groups_that_are_forgotten() -> None:
+    keys = [ConsumedQueue("g", topic, queue) for topic in (1, 2) for queue in (0, 1)]
+    table = ProgressTable([(key, QueueProgress(1, 0)) for key in keys])
+    table.claim(ConsumedQueue("h", 1, 0), 1, 0)
+    assert table.forget("g") == 4
+    table.forget_topic(2)
+    table.forget_topic(1)
+    assert len(table) == 0
+    assert table.count_of("h") == 0
+
+
+def test_the_numbers_of_topics_and_queues_follow_creations_changes_and_deletions() -> None:
+    table = TopicTable()
+    orders, retries = table.create("orders", (0, 0), 1), table.create("%RETRY%g", (0,) * 16, 1)
+    assert (table.system_count, table.queue_count) == (1, 2)
+    table.extend(orders.topic_id, (0, 0, 0))
+    table.opened(orders.topic_id, 3)
+    table.extend(retries.topic_id, (0,) * 32)
+    assert (table.system_count, table.queue_count) == (1, 3)
+    again = TopicTable(table)
+    assert (again.system_count, again.queue_count) == (1, 3)
+    for topic_id in (orders.topic_id, retries.topic_id, 99):
+        table.delete(topic_id)
+    assert (table.system_count, table.queue_count) == (0, 0)

@@ -162,6 +162,50 @@ def test_a_topic_that_cannot_be_is_refused_before_it_is_appended() -> None:
         projected.admit_topic("new", 0)
 
 
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MAX_TOPICS", 3), ("MAX_ALL_QUEUES", 20), ("MAX_GROUP_TOPICS", 2)):
+        monkeypatch.setattr(f"ledger.state.projected.{name}", most)
+
+
+@pytest.mark.usefixtures("limits")
+def test_topics_of_users_are_limited_in_number() -> None:
+    """There is one topic, with three queues."""
+    leader = Leader()
+    leader.projected.admit_topic("two", 1, (0,))
+    leader.projected.admit_topic("three", 1, (0,))
+    with pytest.raises(InvalidArgumentError, match="This cluster has 3 topics, which is the limit: delete topics"):
+        leader.projected.admit_topic("four", 1, (0,))
+    leader.projected.admit_topic("%RETRY%g", 1, (0,))
+    leader.state.apply_command(create_topic("two", 1), 0, index=1)
+    leader.projected.settle(1)
+    leader.state.topics.delete(2)
+    leader.projected.admit_topic("four", 1, (0,))
+
+
+@pytest.mark.usefixtures("limits")
+def test_topics_of_groups_are_limited_in_number_and_take_no_room_of_others() -> None:
+    leader = Leader()
+    leader.projected.admit_topic("%RETRY%g", 64, (0,) * 64)
+    leader.projected.admit_topic("%DLQ%g", 1, (0,))
+    with pytest.raises(InvalidArgumentError, match="has 2 retry topics and dead-letter topics, which is the limit"):
+        leader.projected.admit_topic("%RETRY%h", 1, (0,))
+    leader.projected.admit_topic("two", 1, (0,))
+
+
+@pytest.mark.usefixtures("limits")
+def test_the_queues_of_all_topics_are_limited() -> None:
+    leader = Leader()
+    leader.projected.admit_topic("two", 15, (0,) * 15)
+    with pytest.raises(InvalidArgumentError, match="have 18 queues, and 4 more would be over the limit of 20"):
+        leader.projected.admit_topic("three", 4, (0,) * 4)
+    leader.state.apply_command(create_topic("two", 15), 0, index=1)
+    leader.projected.settle(1)
+    with pytest.raises(InvalidArgumentError, match="have 18 queues, and 4 more would be over the limit of 20"):
+        leader.projected.check_queues(4)
+    leader.projected.check_queues(2)
+
+
 BATCHES = st.builds(
     batch,
     queue=st.integers(0, 1),

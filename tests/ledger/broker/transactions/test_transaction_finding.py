@@ -12,7 +12,7 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.transactions import TransactionService
 from ledger.broker.transactions.checkers import Checkers
 from ledger.broker.transactions.checking import CheckSettings
-from ledger.broker.transactions.listing import list_open
+from ledger.broker.transactions.listing import list_open, show
 from ledger.broker.transactions.shard_transactions import ShardTransactions
 from ledger.broker.turn_budget import TurnBudget
 from ledger.v1 import transaction_pb2
@@ -83,3 +83,55 @@ async def test_half_batches_for_topics_that_a_caller_may_not_see_are_not_listed(
     may_see = ORDERS.__eq__
     (listed,) = (await list_open(site.leader.replica, "", None, 0, may_see, TurnBudget(1))).transactions
     assert [half.number for half in listed.halves] == [number]
+
+
+# -- what callers learn of transactions that have ended
+
+
+@pytest.fixture
+async def ended(site: Site) -> tuple[Site, int]:
+    """A site with a transaction of `orders` that was rolled back."""
+    number = site.leader.half()
+    end = transaction_pb2.TransactionEnd(transaction=number, topic_id=ORDERS, commit=False)
+    request = transaction_pb2.EndTransactionsRequest(shard=0, ends=[end])
+    await site.leader.carry_out(site.service.EndTransactions(request, cast(Any, None)))
+    assert not site.leader.table.is_open(number)
+    return site, number
+
+
+@pytest.mark.parametrize(("sees_all", "topic", "told"), [(False, ORDERS, True), (False, 7, False), (True, 7, True)])
+async def test_only_a_caller_who_may_read_its_topic_learns_how_a_transaction_ended(
+    ended: tuple[Site, int], sees_all: bool, topic: int, told: bool
+) -> None:
+    site, number = ended
+    found = await show(site.leader.replica, number, topic.__eq__, sees_all=sees_all)
+    assert (found.state if found else None) == ("rolled back" if told else None)
+
+
+@pytest.mark.parametrize("sees_all", [False, True])
+async def test_a_transaction_whose_topic_is_no_longer_in_the_log_is_shown_to_a_caller_with_every_right(
+    ended: tuple[Site, int], sees_all: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, number = ended
+    monkeypatch.setattr("ledger.broker.transactions.halves.batch_entry_at", lambda *_: None)
+    found = await show(site.leader.replica, number, lambda _: True, sees_all=sees_all)
+    assert (found is not None) == sees_all
+
+
+@pytest.mark.parametrize("commit", [False, True])
+async def test_an_end_that_names_another_topic_does_not_tell_how_a_transaction_ended(
+    ended: tuple[Site, int], commit: bool
+) -> None:
+    site, number = ended
+    end = transaction_pb2.TransactionEnd(transaction=number, topic_id=OTHER_TOPIC, commit=commit)
+    request = transaction_pb2.EndTransactionsRequest(shard=0, ends=[end])
+    answer = await site.leader.carry_out(site.service.EndTransactions(request, cast(Any, None)))
+    assert "there is no such transaction" in answer.results[0].error.message
+
+
+async def test_the_producer_that_repeats_its_end_learns_that_it_counted(ended: tuple[Site, int]) -> None:
+    site, number = ended
+    end = transaction_pb2.TransactionEnd(transaction=number, topic_id=ORDERS, commit=False)
+    request = transaction_pb2.EndTransactionsRequest(shard=0, ends=[end])
+    answer = await site.leader.carry_out(site.service.EndTransactions(request, cast(Any, None)))
+    assert not answer.results[0].HasField("error")
