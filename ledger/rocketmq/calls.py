@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,22 @@ from ledger.errors import LedgerError
 from ledger.rocketmq.refusals import FrontRefusal, refusal_of
 from ledger.rocketmq.v2 import definition_pb2 as pb
 
-CLIENT_ID, LANGUAGE = "x-mq-client-id", "x-mq-language"
+CLIENT_ID, LANGUAGE, VERSION = "x-mq-client-id", "x-mq-language", "x-mq-client-version"
 AUTHORIZATION, DATE = "authorization", "x-mq-date-time"
 MAX_CLIENT_ID_CHARACTERS = 255
 # How long before the client gives up an answer must be on its way.
 ANSWER_MS = 500
-_WANTED = frozenset({CLIENT_ID, LANGUAGE, AUTHORIZATION, DATE})
+_WANTED = frozenset({CLIENT_ID, LANGUAGE, VERSION, AUTHORIZATION, DATE})
 # What Node's client says of itself, in old and in new versions.
 _NODE = frozenset({"HTTP", "NODE_JS"})
 _PYTHON = "PYTHON"
 _JAVA = "JAVA"
+# Java's first client that knows messages with a priority.
+_JAVA_WITH_PRIORITIES = (5, 2)
+# The clients of these languages take a type of message that they do not know for a number.
+_TAKES_EACH_TYPE = frozenset({*_NODE, _PYTHON, "GO", "GOLANG", "RUST", "CPP"})
+
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
 
 Context = aio.ServicerContext[Any, Any]
 # Proves a caller by the headers of its call: (headers, whether the port has TLS) -> caller. Raises LedgerError.
@@ -32,7 +39,8 @@ Prove = Callable[[Mapping[str, str], bool], Caller]
 
 @dataclass(frozen=True, slots=True)
 class FrontCall:
-    """`peer` is the address of the connection, as gRPC writes it. `left_s` is the time until the client gives up."""
+    """`peer` is the address of the connection, as gRPC writes it. `left_s` is the time until the client gives up.
+    `version` is what the client says of itself, such as 5.2.0."""
 
     client_id: str
     language: str
@@ -40,6 +48,7 @@ class FrontCall:
     is_tls: bool
     peer: str
     left_s: float
+    version: str = ""
 
     @property
     def holder(self) -> str:
@@ -57,6 +66,14 @@ class FrontCall:
     @property
     def is_python(self) -> bool:
         return self.language == _PYTHON
+
+    @property
+    def knows_priorities(self) -> bool:
+        """Return True if a route for this client may name the message type PRIORITY. Clients of Java before 5.2, and of
+        .NET, fail at a type that they do not know."""
+        if self.is_java:
+            return _numbers_of(self.version) >= _JAVA_WITH_PRIORITIES
+        return self.language in _TAKES_EACH_TYPE
 
 
 def front_call(context: Context, prove: Prove, *, is_tls: bool) -> FrontCall:
@@ -85,4 +102,11 @@ def front_call(context: Context, prove: Prove, *, is_tls: bool) -> FrontCall:
         is_tls,
         context.peer(),
         float("inf") if left_s is None else left_s,
+        headers.get(VERSION, ""),
     )
+
+
+def _numbers_of(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version, or none if it has no such form."""
+    found = _VERSION.match(version)
+    return (int(found[1]), int(found[2])) if found else ()

@@ -22,6 +22,7 @@ from ledger.consumer_groups import AT_THE_FIRST
 from ledger.errors import LedgerError
 from ledger.rocketmq.filters import FrontFilter
 from ledger.rocketmq.gathering import Gathering
+from ledger.rocketmq.sessions import FrontSession
 from ledger.v1 import consumer_group_pb2
 
 # Receives of one consumer at one shard at the same time. A stream takes 64 requests without an answer.
@@ -55,6 +56,8 @@ class FrontMember:
         self.cluster = cluster
         self.wanted = wanted
         self.topic = topic
+        # The client, as it last received.
+        self.session: FrontSession | None = None
         # When the consumer last received, by the clock of the caller.
         self.used_s = 0.0
         # Receives under way, by shard.

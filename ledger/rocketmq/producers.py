@@ -20,6 +20,7 @@ class TopicProducers:
     """Remembers what the producers of one node have named until their sessions end."""
 
     def __init__(self, sessions: FrontSessions) -> None:
+        self._sessions = sessions
         self._places = Places(MAX_NAMED, MAX_NAMED_OF_A_CALLER)
         # By user and topic, in the order in which they named it. No topic is here without a producer.
         self._producers: dict[tuple[str, str], dict[FrontSession, None]] = {}
@@ -56,8 +57,10 @@ class TopicProducers:
             del self._producers[session.caller.user, topic]
 
     def of(self, user: str, topic: str) -> Sequence[FrontSession]:
-        """Return the producers of a topic that have a telemetry stream."""
-        return [session for session in self._producers.get((user, topic), ()) if session.streams]
+        """Return the producers of a topic that have a telemetry stream and were heard lately. The stream of a producer
+        whose machine or network was lost stays open until its connection is known to be broken."""
+        producers = self._producers.get((user, topic), ())
+        return [session for session in producers if session.streams and self._sessions.is_alive(session)]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Return the users and topics that there are now."""

@@ -33,7 +33,7 @@ from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.polling import Poll
 from ledger.rocketmq.refusals import FrontRefusal, ok
 from ledger.rocketmq.routing import routed_topic, shard_of
-from ledger.rocketmq.sessions import FrontSession
+from ledger.rocketmq.sessions import ALIVE_S, FrontSession
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 from ledger.shared import MAX_RECEIVED_BYTES
@@ -107,7 +107,7 @@ class FrontReceiving:
         if refusal := self.polls.take(call.holder):
             raise FrontRefusal(pb.TOO_MANY_REQUESTS, f"too many receives wait on this node: {refusal}")
         try:
-            messages = await self._leased(await self._member(call, clients, wanted), wanted, clients)
+            messages = await self._leased(await self._member(call, session, clients, wanted), wanted, clients)
         finally:
             self.polls.give_back(call.holder)
         await self._hand_out(messages, wanted, request, session, clients, context)
@@ -156,7 +156,9 @@ class FrontReceiving:
             wanted_messages,
         )
 
-    async def _member(self, call: FrontCall, clients: NativeClients, wanted: _Wanted) -> FrontMember:
+    async def _member(
+        self, call: FrontCall, session: FrontSession, clients: NativeClients, wanted: _Wanted
+    ) -> FrontMember:
         """Return the member that the consumer is. A consumer that wants other messages than before, or proves itself
         with a new secret, is a new member, and the old one ends."""
         key = (call.caller.user, call.client_id, wanted.group, wanted.topic.topic_id)
@@ -166,6 +168,7 @@ class FrontReceiving:
             name = _member_name(call.client_id)
             member = FrontMember(clients.cluster, name, wanted.group, wanted.topic, wanted.filter, replaced)
             self._members[key] = member
+        member.session = session
         member.used_s = self._monotonic_s()
         await member.may_begin()
         return member
@@ -281,10 +284,18 @@ class FrontReceiving:
         """Close members that do not receive any more, until the task is cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            now_s = self._monotonic_s()
-            for member in list(self._members.values()):
-                if now_s - member.used_s > IDLE_S and not any(member.receives.values()):
-                    self._forget(member)
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close the members that have not received for long, and those of clients that are silent: the machine or the
+        network of such a client may be lost, which does not close its connection."""
+        now_s = self._monotonic_s()
+        for key, member in list(self._members.items()):
+            silent_s = 0.0 if member.session is None else now_s - member.session.seen_s
+            is_idle = now_s - member.used_s > IDLE_S or silent_s > ALIVE_S
+            if is_idle and not any(member.receives.values()):
+                del self._members[key]
+                self._close_soon(member)
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -16,7 +16,7 @@ from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.endpoints import HostPort, endpoints_for, is_outside, node_addresses
 from ledger.rocketmq.names import group_of, topic_of
 from ledger.rocketmq.refusals import FrontRefusal, ok
-from ledger.rocketmq.topic_types import accepted_types
+from ledger.rocketmq.topic_types import named_types
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.rocketmq.v2 import service_pb2
 
@@ -53,7 +53,7 @@ async def query_route(
             id=queue,
             permission=pb.READ_WRITE,
             broker=broker_of(call, addresses, cluster, shard, queue if takes_turns else 0),
-            accept_message_types=accepted_types(topic),
+            accept_message_types=named_types(topic, call),
         )
     return response
 
@@ -73,7 +73,7 @@ async def query_assignment(
                 id=topic.shards.index(shard) if by_key else ALL_QUEUES,
                 permission=pb.READ_WRITE,
                 broker=broker_of(call, addresses, cluster, shard, 0),
-                accept_message_types=accepted_types(topic),
+                accept_message_types=named_types(topic, call),
             )
         )
     return response

@@ -1,7 +1,8 @@
 """The RocketMQ clients that use this node, and what is known of them.
 
 A client is known by its id. It may be silent for `ALIVE_S` before it counts as dead: clients send a heartbeat every
-10 s. A client that moves to another node is known there after its first call, so nothing is replicated.
+10 s, and Rust's client every 30 s. A client that moves to another node is known there after its first call, so nothing
+is replicated.
 """
 
 from __future__ import annotations

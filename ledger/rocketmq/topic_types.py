@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger.client.connection.route_table import RoutedTopic
+from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.refusals import FrontRefusal
 from ledger.rocketmq.v2 import definition_pb2 as pb
 from ledger.topics import TopicType
@@ -20,6 +21,12 @@ _ALL = (pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION, pb.PRIORITY)
 
 def accepted_types(topic: RoutedTopic) -> tuple[pb.MessageType, ...]:
     return _ACCEPTED.get(topic.type, _ALL)
+
+
+def named_types(topic: RoutedTopic, call: FrontCall) -> tuple[pb.MessageType, ...]:
+    """Return the types that a route names to this client. The topic may take messages with a priority nevertheless."""
+    accepted = accepted_types(topic)
+    return accepted if call.knows_priorities else tuple(each for each in accepted if each != pb.PRIORITY)
 
 
 def check_type(topic: RoutedTopic, kind: pb.MessageType) -> None:

@@ -6,13 +6,15 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ledger.broker.access.callers import Caller
 from ledger.client.shared.shard_link import Ask
 from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.filters import FrontFilter
 from ledger.rocketmq.members import FrontMember
-from ledger.rocketmq.receiving import FrontReceiving
-from ledger.rocketmq.sessions import FrontSession
+from ledger.rocketmq.receiving import IDLE_S, FrontReceiving
+from ledger.rocketmq.sessions import ALIVE_S, FrontSession, FrontSessions
 
 ALICE = Caller("alice", 7)
 CALL = FrontCall("client", "JAVA", ALICE, is_tls=False, peer="ipv4:127.0.0.1:1", left_s=60.0)
@@ -40,11 +42,13 @@ class Consumer:
     """One RocketMQ consumer at a node."""
 
     def __init__(self) -> None:
-        self.receiving = FrontReceiving(UNUSED, UNUSED, lambda: 0, lambda: 0.0, lambda: 1)
+        self.now_s = 0.0
+        self.sessions = FrontSessions(lambda: self.now_s)
+        self.receiving = FrontReceiving(UNUSED, UNUSED, lambda: 0, lambda: self.now_s, lambda: 1)
         self.clients = clients_of(ALICE)
 
     async def member(self, wanted: FrontFilter) -> FrontMember:
-        return await self.receiving._member(CALL, self.clients, self._wanted(wanted))
+        return await self.receiving._member(CALL, self.sessions.seen(CALL), self.clients, self._wanted(wanted))
 
     async def connected(self, wanted: FrontFilter) -> tuple[FrontMember, Link]:
         """Return the member that the consumer is now, with a link to shard 3."""
@@ -132,3 +136,35 @@ async def test_a_receive_of_a_consumer_that_has_ended_opens_no_stream() -> None:
     assert consumer.members == []
     assert await consumer.ask(member) == []
     assert not member._links
+
+
+@pytest.mark.parametrize("what", ["a heartbeat", "a receive that waits", "nothing"])
+async def test_the_member_of_a_client_that_is_silent_is_closed(what: str) -> None:
+    """The machine of the client was lost, so its connection stays open. Its filter must not count for long."""
+    consumer = Consumer()
+    member, link = await consumer.connected(PAID)
+    link.may_close.set()
+    consumer.now_s += ALIVE_S
+    consumer.receiving._close_idle()
+    assert consumer.members == [member]
+    consumer.now_s += 1
+    if what == "a heartbeat":
+        consumer.sessions.seen(CALL)
+    elif what == "a receive that waits":
+        member.receives[3] = 1
+    consumer.receiving._close_idle()
+    await settled()
+    assert link.is_closed is (what == "nothing")
+    assert consumer.members == ([] if what == "nothing" else [member])
+
+
+async def test_a_member_without_receives_is_closed_after_a_while() -> None:
+    consumer = Consumer()
+    _, link = await consumer.connected(PAID)
+    link.may_close.set()
+    consumer.now_s += IDLE_S + 1
+    consumer.sessions.seen(CALL)
+    consumer.receiving._close_idle()
+    await settled()
+    assert link.is_closed
+    assert consumer.members == []

@@ -16,7 +16,7 @@ from ledger.rocketmq.calls import FrontCall
 from ledger.rocketmq.native_clients import NativeClients
 from ledger.rocketmq.orphan_checks import MAX_TOPICS, OrphanChecks, in_turns
 from ledger.rocketmq.producers import MAX_NAMED_OF_A_CALLER, TopicProducers
-from ledger.rocketmq.sessions import FORGET_S, FrontSession, FrontSessions
+from ledger.rocketmq.sessions import ALIVE_S, FORGET_S, FrontSession, FrontSessions
 from ledger.rocketmq.telemetry import MAX_TOPICS as MAX_TOPICS_OF_A_CLIENT
 from ledger.rocketmq.v2 import service_pb2
 
@@ -135,6 +135,21 @@ async def test_a_topic_has_checks_while_one_of_its_producers_has_a_stream() -> N
     node.sessions.end(second)
     assert await node.checked() == []
     assert checks.is_stopped
+
+
+async def test_a_producer_that_is_silent_is_not_asked_although_its_stream_is_open() -> None:
+    """The stream of a producer whose machine was lost stays open, and would take each check."""
+    node = Node("orders")
+    lost, alive = (node.producer("alice", client, ["orders"]) for client in ("lost", "alive"))
+    node.now_s += ALIVE_S + 1
+    node.producer("alice", "alive", ["orders"])
+    assert node.producers.of("alice", "orders") == [alive]
+    assert await node.checked() == [("alice", "orders")]
+    node.now_s += ALIVE_S + 1
+    assert lost.streams
+    assert await node.checked() == [], "another node with a producer that lives gets the checks"
+    node.producer("alice", "lost", ["orders"])  # it was only suspended
+    assert await node.checked() == [("alice", "orders")]
 
 
 async def test_other_work_has_turns_while_a_node_looks_at_many_names(monkeypatch: pytest.MonkeyPatch) -> None:

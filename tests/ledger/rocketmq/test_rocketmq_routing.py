@@ -1,9 +1,11 @@
-"""Which nodes the routes and assignments name for a client that takes one address for each queue."""
+"""Which nodes and types of messages the routes and assignments name for a client."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from ledger.broker.access.callers import ANYBODY
 from ledger.client.connection.cluster_client import ClusterClient
@@ -66,3 +68,39 @@ async def test_a_push_consumer_is_given_the_leaders() -> None:
     """So it never waits at a node that has died."""
     assert await assignment({0: 2, 1: 3}, 0, 1, 0) == ["node-2", "node-3"]
     assert await assignment({0: 3, 1: 3}, 0, 1) == ["node-3", "node-3"]
+
+
+@pytest.mark.parametrize(
+    ("language", "version", "knows"),
+    [
+        ("JAVA", "5.0.0", False),
+        ("JAVA", "5.1.0", False),
+        ("JAVA", "5.2.0", True),
+        ("JAVA", "5.10.1-SNAPSHOT", True),
+        ("JAVA", "6.0", True),
+        ("JAVA", "", False),
+        ("JAVA", "five", False),
+        ("JAVA", "9" * 5000 + ".2", False),
+        ("DOTNET", "5.2.0", False),
+        ("", "", False),
+        ("PYTHON", "5.0.1", True),
+        ("HTTP", "1.0.8", True),
+        ("GO", "5.1.2", True),
+        ("RUST", "5.0.0", True),
+    ],
+)
+async def test_a_route_names_no_type_that_the_client_cannot_read(language: str, version: str, knows: bool) -> None:
+    """Java's client fails at an unknown type, and then neither sends to the topic nor receives from it."""
+    cluster = cast("ClusterClient", RoutedCluster({0: 1}, (0,)))
+    call = FrontCall("client@1", language, ANYBODY, False, "ipv4:10.0.0.9:1", 3.0, version)
+    route = await query_route(service_pb2.QueryRouteRequest(topic=ORDERS), call, cluster)
+    request = service_pb2.QueryAssignmentRequest(topic=ORDERS, group=pb.Resource(name="billing"))
+    assignment = await query_assignment(request, call, cluster, by_key=False)
+    for queue in (route.message_queues[0], assignment.assignments[0].message_queue):
+        assert list(queue.accept_message_types) == [
+            pb.NORMAL,
+            pb.FIFO,
+            pb.DELAY,
+            pb.TRANSACTION,
+            *([pb.PRIORITY] if knows else ()),
+        ]
