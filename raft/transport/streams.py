@@ -57,9 +57,10 @@ CHANNEL_OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 2_000),
     # Two channels with equal options would share a connection, and heartbeats would queue behind bulk.
     ("grpc.use_local_subchannel_pool", 1),
-    # gRPC pings detect a peer that disappeared without closing the connection (a cut cable, a lost host).
+    # gRPC pings detect a peer that disappeared without closing the connection (a cut cable, a lost host). An answer may
+    # wait behind bulk on a slow link. `grpc.keepalive_timeout_ms` has no effect: gRPC would wait for 60 s.
     ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
