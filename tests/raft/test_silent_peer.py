@@ -48,7 +48,7 @@ async def one_answer(request: Any, context: Any) -> AsyncIterator[bytes]:
 
 async def test_a_stream_ends_soon_after_its_peer_has_disappeared() -> None:
     server = aio.server(options=server_options(1 << 20))
-    methods = {"listen": grpc.unary_stream_rpc_method_handler(one_answer)}
+    methods: dict[str, Any] = {"listen": grpc.unary_stream_rpc_method_handler(one_answer)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", methods),))
     cable = Cable(server.add_insecure_port("127.0.0.1:0"))
     await server.start()
