@@ -95,7 +95,7 @@ def test_a_suspect_is_one_until_it_holds_all_it_acknowledged(monkeypatch: pytest
         for node in (1, 2, 3)
     ]  # so that the lost entries come late
     # Few seeds have a node that loses acknowledged entries and is trusted before they come again.
-    assert found(*corrupt, *POWER, sync=False, seeds=range(13, 20)) == "a node that lost something is a suspect"
+    assert found(*corrupt, *POWER, sync=False, seeds=range(23, 27)) == "a node that lost something is a suspect"
 
 
 def test_a_suspect_has_its_mark_until_the_entries_are_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
