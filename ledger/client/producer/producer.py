@@ -628,7 +628,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
     ) -> None:
         """Do what send_nowait does, with a receipt of the caller. `message_id` is the hash of the id, and `sending` the
         span of the send, which the caller has begun in its own thread. The synchronous producer calls this method."""
-        is_plain = tag is None and headers is None and timestamp_ms is None and queue is None and look_up_keys is None
+        is_plain = tag is None and headers is None and timestamp_ms is None and queue is None and not look_up_keys
         has_no_more = deliver_at_ms is None and message_id is None and sending is None
         if is_plain and has_no_more and self._plain.join(topic, value, key, receipt):
             return

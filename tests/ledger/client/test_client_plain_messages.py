@@ -110,6 +110,20 @@ async def test_keys_choose_the_queue_and_keep_their_order(cluster: FakeCluster, 
     ]
 
 
+async def test_those_of_a_synchronous_producer_join_too(cluster: FakeCluster, joined: list[bytes]) -> None:
+    sent = [(f"key {number % 7}" if number % 2 else None, value_of(number)) for number in range(500)]
+
+    def send_all() -> list[ledgermq.RecordMetadata]:
+        with ledgermq.Producer(list(cluster.addresses.values()), batch_bytes=1 << 17) as one:
+            one.send("t", b"")
+            futures = [one.send_nowait("t", value, key=key) for key, value in sent]
+            return [future.result(30) for future in futures]
+
+    found = await asyncio.to_thread(send_all)
+    assert [cluster.values("t", 0)[metadata.offset] for metadata in found] == [value for _, value in sent]
+    assert joined
+
+
 @pytest.mark.parametrize("key", ["\ud800", 5])
 async def test_a_wrong_key_is_refused(cluster: FakeCluster, key: Any) -> None:
     async with producer(cluster, batch_bytes=1 << 17) as one:
