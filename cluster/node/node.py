@@ -33,7 +33,12 @@ from cluster.node.metrics.request_metrics import RequestCollector
 from cluster.node.metrics.rocketmq_metrics import RocketmqCollector
 from cluster.node.node_shards import NodeShards
 from cluster.node.process.clock_watch import ClockWatch
-from cluster.node.process.file_limit import connections_open_at_once, file_limit, raise_file_limit
+from cluster.node.process.file_limit import (
+    check_file_limit,
+    connections_open_at_once,
+    file_limit,
+    raise_file_limit,
+)
 from cluster.node.process.logs import set_up_logging
 from cluster.node.process.recent_log import RecentLog
 from cluster.node.process.stop_signals import stop_requested
@@ -424,6 +429,7 @@ def run_node(settings: NodeSettings) -> int:
     faulthandler.enable()
     raise_file_limit()
     try:
+        check_file_limit()
         uvloop.run(serve_until_stopped(settings, recent_log))
     except (NodeError, SettingsError, ShardError, StoreError) as error:
         log.error("%s", error)

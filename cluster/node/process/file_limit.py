@@ -10,7 +10,11 @@ from __future__ import annotations
 import resource
 from contextlib import suppress
 
+from cluster.node.settings import SettingsError
+
 _LEAST_QUEUES, _MOST_QUEUES = 16, 4096
+# With fewer files a node could not serve its connections, and gRPC ends the process without a word.
+LEAST_FILES = 256
 _LEAST_CONNECTIONS = 64
 
 
@@ -19,6 +23,15 @@ def raise_file_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # the kernel allows fewer by now; a node also works with fewer open files
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check_file_limit() -> None:
+    """Raise SettingsError if this process may open too few files for a node."""
+    if file_limit() < LEAST_FILES:
+        raise SettingsError(
+            f"this process may open {file_limit()} files, and a node needs at least {LEAST_FILES}: raise the limit of "
+            "open files, for example with `ulimit -n 4096`, or with LimitNOFILE= in the unit of systemd"
+        )
 
 
 def file_limit() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -75,3 +77,13 @@ def test_connections_leave_files_for_the_rest() -> None:
 
 def test_where_hardly_any_file_may_be_opened_some_queues_are() -> None:
     assert queues_open_at_once(256, 64) > 1
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("limit", [16, 255])
+def test_a_node_that_may_open_few_files_says_so_and_does_not_start(make_fleet: MakeFleet, limit: int) -> None:
+    command = [sys.executable, "-m", "ledgermq", "server", "run", "--config", str(make_fleet(1).write_toml(1))]
+    limited = ["sh", "-c", f'ulimit -n {limit}; exec "$0" "$@"', *command]
+    ended = subprocess.run(limited, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert f"may open {limit} files, and a node needs at least 256" in ended.stdout + ended.stderr
