@@ -140,7 +140,8 @@ class OverheardChannel(SimChannel):
         return number
 
     def _answered(self, number: int, response: Any) -> None:
-        if number in self._calls:  # otherwise the client has given up and does not see the response
+        call = self._calls.get(number)
+        if call is not None and not call.has_ended:  # otherwise the client has given up and does not see the response
             self._ear.answered(self._asked[number], response)
         super()._answered(number, response)
 

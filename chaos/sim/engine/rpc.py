@@ -234,6 +234,11 @@ class UnaryCall:
         self._deadline = channel.life.call_later(timeout, self._expire)
         self.future.add_done_callback(self._done)
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the call takes no response any more."""
+        return self.future.done()
+
     def answered(self, response: Any) -> None:
         self._channel.forget(self._number)
         if not self.future.done():
@@ -265,6 +270,11 @@ class StreamCall:
         self._number = channel.begin(self, method, None, metadata)
         if timeout is not None:
             channel.life.call_later(timeout, self._expire)
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the call takes no response any more."""
+        return self._status is not None
 
     async def wait_for_connection(self) -> None:
         await self._channel.wait_for_connection()

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from grpc import aio
 
+from chaos.sim.consumers.member_ear import MemberEar, OverheardChannel
 from chaos.sim.engine.links import Conditions
 from chaos.sim.engine.loop import SimLoop
 from chaos.sim.engine.network import Network
@@ -100,6 +101,31 @@ def test_an_answer_comes_back(rig: Rig) -> None:
         return await rig.channel.stub.Fetch(2.5, timeout=5)
 
     assert rig.run(ask()) == "slept 2.5"
+
+
+class Ear(MemberEar):
+    """Notes the responses that the client is said to have seen."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.heard: list[object] = []
+
+    def answered(self, request: Any, response: Any) -> None:
+        self.heard.append(response)
+
+
+def test_an_answer_that_comes_in_the_turn_in_which_the_client_gives_up_is_not_heard(rig: Rig) -> None:
+    ear = Ear()
+    channel = OverheardChannel(rig.client, rig.network, CLIENT, NODE, lambda: rig.calls, ear)
+
+    async def ask() -> object:
+        first = await channel.stub.Fetch(0.5, timeout=5)
+        late = channel.stub.Fetch(50, timeout=60)
+        late.cancel()  # what a time limit of the client does
+        channel._answered(channel._number, "too late")
+        return first
+
+    assert ear.heard == [rig.run(ask())]
 
 
 def test_the_deadline_is_of_simulated_time_and_ends_the_handler(rig: Rig) -> None:
