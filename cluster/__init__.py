@@ -19,7 +19,6 @@ Several of these packages use the following modules:
     message_json.py        writes messages as JSON lines
     authority.py           makes the authority of a cluster, and the certificates that it signs
     provision.py           makes all files of a new secured cluster
-    private_file.py        writes files that only their owner can read
     address.py             checks and splits addresses
     allocator.py           settings of the C library's allocator for ledgermq's own programs
     grpc_engine.py         sets gRPC up for ledgermq's processes

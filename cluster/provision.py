@@ -24,7 +24,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from cluster.authority import Authority, AuthorityError, new_authority, read_authority, write_pair
-from cluster.private_file import write_private
+from ledger.private_file import write_private
 from raft.transport.cluster_secret import new_secret
 
 PASSWORD_FILE = "admin.password"

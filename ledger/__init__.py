@@ -25,6 +25,7 @@ This package contains, in reading order:
     client/              the clients: producer, consumers and admin client
     produce_wire.py      produce requests as bytes, with one copy of each batch
     wire_field.py        the head of a protobuf field of bytes
+    private_file.py      writes files that only their owner can read
     local_socket.py      the Unix socket by which administrators on a node's machine call the node
     slow_request.py      the record of a slow request, which brokers make and clients read
     message_trace.py     the life of one message, which brokers find and clients read

@@ -25,8 +25,8 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 
 from cluster.local.credentials import ADMINISTRATOR, ClusterCredentials
-from cluster.private_file import write_private
 from ledger.client.connection.security import Security, SecurityOptions, profile_file
+from ledger.private_file import write_private
 
 _FILES = "/etc/ledgermq"
 _AUTHORITY = "/authority"

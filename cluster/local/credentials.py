@@ -20,8 +20,8 @@ from pathlib import Path
 
 from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.toml_text import toml_text
-from cluster.private_file import write_private
 from ledger.client.connection.security import NONE, Security, SecurityOptions
+from ledger.private_file import write_private
 from raft.transport.cluster_secret import new_secret
 
 ADMINISTRATOR = "admin"

@@ -13,7 +13,6 @@ removes this directory. If the process is killed, the next restore removes it.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -28,6 +27,7 @@ from ledger.backup.manifest import Manifest, ShardBackup, missing_shards
 from ledger.backup.reading import EntryRange, ranges_of, read_snapshot
 from ledger.backup.shard_writer import ShardWriter, configuration_of
 from ledger.backup.targets.target import BackupTarget
+from ledger.private_file import make_private
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import InvalidConfigurationError, ShardConfiguration, decode_configuration
 from raft.transport.cluster_secret import new_secret
@@ -281,6 +281,4 @@ def _configurations(entries: EntryRange, kept: int) -> Iterator[ShardConfigurati
 
 
 def _write_secret(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(new_secret() + "\n")
+    make_private(path, f"{new_secret()}\n".encode())

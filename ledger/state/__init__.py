@@ -11,6 +11,7 @@ This list has the modules in reading order.
     shard_table.py             the shards of the cluster
     placement_table.py         replication factors, drains and moves of replicas
     sequence.py                one producer's batches in one queue, and the decision about the next batch
+    keys_by_topic.py           the keys of a table by topic, for deletions of topics
     producers.py               all producers, and when they expire
     hold_table.py              the holds of this shard's log
     pinned_leader.py           the pinned leader of this shard

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ledger.state.keys_by_topic import KeysByTopic
 from ledger.state.sequence import BatchRecord, Decision, Sequence, check_first
 
 
@@ -39,11 +40,7 @@ class Producers:
         self._limits = limits
         # In the order of last_append_time_ms; len <= limits.most.
         self._sequences = OrderedDict(sequences)
-        # By topic id: the keys of `_sequences` in its queues. Never empty. So the deletion of a topic does not look at
-        # the producers of other topics. The order is no part of the state.
-        self._of_topic: dict[int, dict[ProducerQueue, None]] = {}
-        for key in self._sequences:
-            self._of_topic.setdefault(key.topic_id, {})[key] = None
+        self._of_topic = KeysByTopic(self._sequences)
 
     def __len__(self) -> int:
         return len(self._sequences)
@@ -66,7 +63,7 @@ class Producers:
         sequence = self._sequences.get(key)
         if sequence is None:
             sequence = self._sequences[key] = Sequence(epoch)
-            self._of_topic.setdefault(key.topic_id, {})[key] = None
+            self._of_topic.add(key)
         sequence.add(epoch, record)
         self._sequences.move_to_end(key)
         self.expire(record.append_time_ms)
@@ -74,12 +71,12 @@ class Producers:
     def forget(self, key: ProducerQueue) -> None:
         """Remove the sequence of a producer in a queue, as if the producer had expired."""
         if self._sequences.pop(key, None) is not None:
-            self._left(key)
+            self._of_topic.remove(key)
 
     def forget_topic(self, topic_id: int) -> None:
         """Forget all producers in the queues of a deleted topic."""
-        for key in self._of_topic.pop(topic_id, ()):
-            del self._sequences[key]
+        for key in self._of_topic.of(topic_id):
+            self.forget(key)
 
     def expire(self, now_ms: int) -> None:
         """Forget producers that have written nothing for `expiry_ms`. If more sequences than the limit remain,
@@ -90,10 +87,4 @@ class Producers:
             if unused_ms < self._limits.expiry_ms and len(self._sequences) <= self._limits.most:
                 return
             key, _ = self._sequences.popitem(last=False)
-            self._left(key)
-
-    def _left(self, key: ProducerQueue) -> None:
-        of_topic = self._of_topic[key.topic_id]
-        del of_topic[key]
-        if not of_topic:
-            del self._of_topic[key.topic_id]
+            self._of_topic.remove(key)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from ledger.consumer_groups import group_of
 from ledger.errors import BusyError, ConsumerFencedError, GroupFullError, OffsetBeyondEndError
+from ledger.state.keys_by_topic import KeysByTopic
 
 # Of all consumer groups together: enough for 200 consumer groups with 1,000 queues each.
 MAX_CONSUMED_QUEUES = 200_000
@@ -65,9 +66,7 @@ class ProgressTable:
         # By the name of a consumer group or of a broadcast's consumer. Never empty. A user can let a group be
         # described, deleted and created again all the time, so none of that may look at other groups.
         self._of_name: dict[str, dict[ConsumedQueue, QueueProgress]] = {}
-        # By topic id: the keys of `_of_name` in its queues. Never empty. So the deletion of a topic does not look at
-        # the progress in other topics. The order is no part of the state.
-        self._of_topic: dict[int, dict[ConsumedQueue, None]] = {}
+        self._of_topic = KeysByTopic[ConsumedQueue]()
         self._size = 0
         # By consumer group, its broadcasts included: how many queues it has in this table. Never 0.
         self._counts: Counter[str] = Counter()
@@ -156,11 +155,11 @@ class ProgressTable:
 
     def forget_topic(self, topic_id: int) -> None:
         """Remove all progress in the queues of a deleted topic."""
-        self._remove(list(self._of_topic.get(topic_id, ())))
+        self._remove(self._of_topic.of(topic_id))
 
     def _put(self, key: ConsumedQueue, progress: QueueProgress) -> None:
         self._of_name.setdefault(key.consumer_group, {})[key] = progress
-        self._of_topic.setdefault(key.topic_id, {})[key] = None
+        self._of_topic.add(key)
         self._size += 1
         self._counts[group_of(key.consumer_group)] += 1
 
@@ -170,10 +169,7 @@ class ProgressTable:
             del queues[key]
             if not queues:
                 del self._of_name[key.consumer_group]
-            of_topic = self._of_topic[key.topic_id]
-            del of_topic[key]
-            if not of_topic:
-                del self._of_topic[key.topic_id]
+            self._of_topic.remove(key)
             self._counts[group] -= 1
             if not self._counts[group]:
                 del self._counts[group]

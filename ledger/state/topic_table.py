@@ -50,8 +50,9 @@ class TopicTable:
         # listed.
         self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}
         # The topics of the broker itself, such as retry topics, and the queues of all others.
-        self._system = sum(is_system_topic(topic.name) for topic in self._by_id.values())
-        self._queues = sum(topic.queues for topic in self._by_id.values() if not is_system_topic(topic.name))
+        self._system = self._queues = 0
+        for topic in self._by_id.values():
+            self._count(topic, 1)
         # Ids of topics with queues that are not open yet (a dict, because a set has no order).
         self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
 

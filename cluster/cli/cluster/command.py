@@ -20,10 +20,10 @@ from cluster.cli.output import print_json, print_table, say
 from cluster.cli.verdict import gives_verdict
 from cluster.health import ReplicaRow, has_wrong_clock, health_of, health_of_one, marks_of, rows_of
 from cluster.local.toml_text import toml_text
-from cluster.private_file import make_private
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 from ledger.local_socket import is_socket
+from ledger.private_file import make_private
 from raft.cluster_clock import clock_sentence
 from raft.transport.cluster_secret import new_secret
 

@@ -39,10 +39,10 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option
 from cluster.cli.output import say
 from cluster.console.clients import ConsoleAdmin
-from cluster.private_file import make_private
 from ledger.client.connection.security import security_of
 from ledger.client.records import NodeStatus
 from ledger.errors import LedgerError, PermissionDeniedError
+from ledger.private_file import make_private
 from ledger.v1 import inspection_pb2
 from ledger.validation.sources.access import HttpAccess
 from ledger.validation.sources.errors import SourceError

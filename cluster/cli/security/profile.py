@@ -15,10 +15,10 @@ from cluster.cli.options import REQUEST_TIMEOUT_MS, checked_addresses, format_op
 from cluster.cli.output import print_json, print_table, say
 from cluster.cli.security.passwords import new_password
 from cluster.local.toml_text import toml_text
-from cluster.private_file import write_private
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.security import profile_file, profile_of, read_profiles
 from ledger.errors import InvalidArgumentError
+from ledger.private_file import write_private
 
 _SECRETS = ("password", "token")
 _FILE = click.Path(dir_okay=False, path_type=Path)

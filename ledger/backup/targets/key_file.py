@@ -6,12 +6,12 @@ backups.
 
 from __future__ import annotations
 
-import os
 import secrets
 import stat
 from pathlib import Path
 
 from ledger.backup.errors import BackupError
+from ledger.private_file import make_private
 
 KEY_BYTES = 32
 
@@ -19,14 +19,10 @@ KEY_BYTES = 32
 def make_key_file(path: Path) -> None:
     """Write a new key to a file that does not exist. Raises BackupError."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
+        make_private(path, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
+    except FileExistsError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}; an existing file is never replaced") from error
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(KEY_BYTES) + "\n")
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise BackupError(f"{path} cannot be written: {error.strerror}") from error
 
 

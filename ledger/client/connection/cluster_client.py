@@ -134,8 +134,7 @@ class ClusterClient:
     def check_open(self) -> None:
         if not self.started:
             raise ClosedError(CLOSED if self.closed else NOT_STARTED)
-        if self._loop is not None:
-            check_loop(self._loop)
+        self.check_loop()
 
     def node_address(self, node: int) -> str:
         """Return the address at which this client reaches the node with this number. Raises InvalidArgumentError if

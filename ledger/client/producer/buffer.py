@@ -93,10 +93,9 @@ class Buffer:
         """
         if self._closed:
             raise _closed()
-        used = self.used + size
-        if self._line or (used > self.limit_bytes and self.used):
+        if self._line or not self._fits(size):
             return False
-        self.used = used
+        self.used += size
         return True
 
     def _try_enter(self, size: int, place: Callable[[], None]) -> bool:

@@ -163,7 +163,7 @@ class CommonMessages:
         # Where the next small message goes. While it is False, the producer has batches of its own under way.
         self._goes_common = True
         # How often the producer has changed to own batches.
-        self.changes = 0
+        self._changes = 0
         # The receipts of messages without a result. A dict, because a set has no order.
         self._owed: dict[_CommonReceipt, None] = {}
         self._some_ended = asyncio.Event()
@@ -187,7 +187,7 @@ class CommonMessages:
         if self._goes_common:
             if not is_small or used > self._most_bytes:
                 self._goes_common = False
-                self.changes += 1
+                self._changes += 1
         elif is_small:
             self._goes_common = True
         return self._goes_common
@@ -208,8 +208,10 @@ class CommonMessages:
 
     def go_before(self, own: QueueSequencer) -> None:
         """Let the messages that are in common batches go before those that `own`, a sequencer of this producer, gets
-        now. Call it if `own` has not seen the last of the `changes`."""
-        own.seen_change = self.changes
+        now."""
+        if own.seen_change == self._changes:
+            return
+        own.seen_change = self._changes
         common = self._common.known(own.topic_id)
         if common is not None and own.queue < common.queues:
             own.follow(common.sequencer(own.queue), self._resume)

@@ -60,14 +60,14 @@ class FaultTable:
     def __init__(self, steps: Steps) -> None:
         self._latencies = [latency for latency, _ in steps]
         self._durations = [0.0, *(duration for _, duration in steps)]
-        self.avoided_until: dict[int, float] = {}
+        self._until: dict[int, float] = {}
 
     def answered(self, shard: int, latency_ms: float, now: float) -> None:
         """Record that the shard answered an attempt after `latency_ms` milliseconds."""
         if duration := self._duration(latency_ms):
-            self.avoided_until[shard] = now + duration
+            self._until[shard] = now + duration
         else:
-            self.avoided_until.pop(shard, None)
+            self._until.pop(shard, None)
 
     def waits(self, shard: int, latency_ms: float, now: float) -> None:
         """Record that a request to the shard has had no answer for `latency_ms` milliseconds."""
@@ -80,10 +80,15 @@ class FaultTable:
     def forget(self, shard: int) -> None:
         """Forget the latency of the shard, so that the shard is not avoided. Call `forget` when the shard has a new
         leader, because the latency was measured at the old leader."""
-        self.avoided_until.pop(shard, None)
+        self._until.pop(shard, None)
 
     def is_available(self, shard: int, now: float) -> bool:
-        return now >= self.avoided_until.get(shard, now)
+        return now >= self._until.get(shard, now)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the table has no entry, so that no shard is avoided."""
+        return not self._until
 
     def _duration(self, latency_ms: float) -> float:
         return self._durations[bisect_right(self._latencies, latency_ms)]

@@ -589,9 +589,7 @@ class AsyncProducer(AsyncLifetime, Generic[Sent]):
         piece = self._checked_piece(receipt, topic, value, key, tag, headers, timestamp_ms, deliver_at_ms, look_up_keys)
         if self._spans is not None:
             self._trace(topic, piece)
-        if self._recorder is not None:
-            self._recorder.handed_over(topic, piece)
-        return piece
+        return self._recorded(topic, piece)
 
     def _delivery_ms(self, deliver_at: datetime | None, delay: timedelta | None) -> int | None:
         """Return the delivery time that the program gave, in ms since 1970, or None. Raises InvalidArgumentError."""

@@ -391,9 +391,8 @@ class ProducerBatch:
     @property
     def is_plain(self) -> bool:
         """True if the messages have only values and keys: all other columns of the batch are missing."""
-        columns = (self.tags, self.headers, self.timestamps_ms, self.look_up_keys, self.ids)
-        beside = (self.table, self.target, self.half)
-        return columns == (None,) * len(columns) and beside == (None,) * len(beside)
+        has_columns = self.tags or self.headers or self.timestamps_ms or self.look_up_keys or self.ids
+        return not has_columns and self.table is None and self.target is None and self.half is None
 
     @property
     def encoded(self) -> bytes:

@@ -136,7 +136,7 @@ class QueueSelection:
         except LedgerError as error:
             self._fail(piece, error)
         else:
-            if common is not None and common.changes != sequencer.seen_change:
+            if common is not None:
                 common.go_before(sequencer)
             self._add(sequencer, piece, close)
             if self._plain is not None:

@@ -89,7 +89,7 @@ class Sender:
     def is_available(self, sequencer: QueueSequencer) -> bool:
         """Return False if messages without a key should avoid the shard of this sequencer for now."""
         faults = self._accumulator.faults
-        return not faults.avoided_until or faults.is_available(sequencer.shard, self._now())
+        return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
         """Add a piece (messages that are sent together) to the sequencer of its queue. The caller must already have
@@ -102,8 +102,7 @@ class Sender:
             self._release(piece.size)
             piece.receipt.failed(self._defect)
             return
-        if not self._poll_due:
-            self.poll_soon()
+        self.poll_soon()
         self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     def hasten(self) -> None:

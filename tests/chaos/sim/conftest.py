@@ -24,13 +24,13 @@ def new_world() -> Iterator[NewStackWorld]:
         yield lambda options: worlds.enter_context(closing(StackWorld(options)))
 
 
-def missing_after(world: StackWorld, *events: FaultEvent) -> list[str]:
-    """Run the world with these faults, and return what is missing at its end."""
+def missing_after(world: StackWorld, *events: FaultEvent, settle_ms: int = SETTLE_MS) -> list[str]:
+    """Run the world with these faults, and return what is missing `settle_ms` after their end."""
     world.start_workload()
     for event in events:
         world.loop.call_at(event.at_ms / 1000, world.fire, event)
     world.loop.run_until(world.options.duration_ms / 1000)
     world.stop_faults()
-    missing = world.settle(SETTLE_MS)
+    missing = world.settle(settle_ms)
     assert [str(violation) for violation in world.violations()] == []
     return missing

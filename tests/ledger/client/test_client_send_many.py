@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,22 +11,11 @@ from ledger.batch import Batch
 from ledger.errors import DeliveryTimeoutError, InvalidArgumentError, NoLeaderError, UnknownQueueError
 from ledger.hashing import queue_of
 from ledgermq import OutgoingMessage, RecordRange
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+from tests.ledger.client.fake_broker import FakeCluster
 
 pytestmark = pytest.mark.real
 
 PAIRS = [(b"key %d" % (number % 50), b"%05d" % number) for number in range(5_000)]
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[FakeCluster]:
-    cluster = FakeCluster()
-    cluster.create("t", 1)
-    cluster.create("wide", 3)
-    broker = FakeBroker(1, cluster)
-    await broker.start()
-    yield cluster
-    await broker.stop()
 
 
 def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:

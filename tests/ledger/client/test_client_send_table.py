@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 import ledgermq
 from ledger.errors import BusyError, InvalidArgumentError, MessageTooLargeError
 from ledger.hashing import queue_of
-from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+from tests.ledger.client.fake_broker import FakeCluster
 from tests.ledger.client.test_client_send_many import check_indexes, stored
 
 pytestmark = pytest.mark.real
@@ -30,17 +30,6 @@ FORMS: dict[str, Callable[[], Any]] = {
     "numpy": lambda: {"k": np.array(KEYS), "v": np.array(VALUES).astype("S")},
     "lists": lambda: {"k": KEYS, "v": [value.encode() for value in VALUES]},
 }
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[FakeCluster]:
-    cluster = FakeCluster()
-    cluster.create("t", 1)
-    cluster.create("wide", 3)
-    broker = FakeBroker(1, cluster)
-    await broker.start()
-    yield cluster
-    await broker.stop()
 
 
 def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:
