@@ -24,7 +24,7 @@ MAX_QUEUES = 1024
 # Topics of users, and all their queues. The leader refuses more before it proposes an entry.
 MAX_TOPICS = 50_000
 MAX_ALL_QUEUES = 200_000
-# Retry topics and dead-letter topics: whoever may consume as a group can let nodes create those of the group.
+# Retry topics and dead-letter topics: a user who may consume as a group can let nodes create the group's topics.
 MAX_GROUP_TOPICS = 50_000
 MAX_REPLICAS = 9
 MAX_NAME_LENGTH = 127
